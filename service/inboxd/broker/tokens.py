@@ -1,0 +1,153 @@
+"""Tokens: who a caller is. Only hashes are stored; a token is shown once.
+
+`ibx_<namespace>.<token id>.<secret>`: the namespace says where to look, the id what for, the secret proves it. A token
+found good is remembered in this process for as long as it hears the namespace's tokens channel: a revocation is published
+there, and while the channel is not heard nothing is remembered and every call asks the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+import re
+import secrets
+
+from inboxd.broker.history import History
+from inboxd.broker.permission import may_list_tokens, may_mint
+from inboxd.errors import InboxdError, TokenInvalid, TokenUnknown
+from inboxd.model import Identity, NewToken, TokenInfo, TokenMade
+
+REMEMBERED_MAX = 10_000
+_token_parts = re.compile(r"ibx_([a-z0-9][a-z0-9-]{0,62})\.([0-9a-f]{12})\.([A-Za-z0-9_-]{43})\Z").match
+
+
+class Tokens(History):
+    remembered: dict[str, Identity]
+    _hearing: dict[str, asyncio.Task[None]]
+
+    def recall(self, token: str) -> Identity | None:
+        """A token this process knows to be good, without asking anybody."""
+        known = self.remembered.get(token)
+        if known is None or (known.expires_at_ms is not None and known.expires_at_ms <= self.clock.now_ms()):
+            return None
+        return known
+
+    async def identify(self, token: str) -> Identity:
+        """Whom this token speaks for; refuses what is unknown, expired or revoked."""
+        if known := self.recall(token):
+            return known
+        parts = _token_parts(token)
+        if parts is None:
+            raise TokenInvalid(hint="A token looks like ibx_NAMESPACE.ID.SECRET.")
+        namespace, token_id, secret = parts.groups()
+        heard = await self._hear_revocations(namespace)
+        record = await self.store.token(namespace, token_id)
+        if record is None:
+            raise TokenInvalid()
+        found = json.loads(record)
+        if not hmac.compare_digest(found["hash"], _hash(secret)):
+            raise TokenInvalid()
+        expires_at_ms = found["expires_at_ms"]
+        if expires_at_ms is not None and expires_at_ms <= self.clock.now_ms():
+            raise TokenInvalid("This token has expired.")
+        identity = Identity(namespace, found["role"], found["task"], token_id, expires_at_ms)
+        if heard and self.store.subscribed("tokens", namespace):
+            if len(self.remembered) >= REMEMBERED_MAX:
+                self.remembered.clear()
+            self.remembered[token] = identity
+        return identity
+
+    async def _hear_revocations(self, namespace: str) -> bool:
+        """Listen for revoked tokens of a namespace; False when that is not possible right now."""
+        subscribing = self._hearing.get(namespace)
+        if subscribing is None:
+            # A made-up namespace must not cost a subscription.
+            if namespace not in await self.store.namespaces():
+                return False
+            subscribing = self._hearing[namespace] = asyncio.create_task(
+                self.store.subscribe(
+                    "tokens",
+                    namespace,
+                    lambda token_id: self._forget(namespace, token_id.decode()),
+                    lambda: self._forget(namespace, None),
+                )
+            )
+        try:
+            await asyncio.shield(subscribing)
+        except InboxdError:
+            self._hearing.pop(namespace, None)
+            return False
+        return True
+
+    def _forget(self, namespace: str, token_id: str | None) -> None:
+        """Forget one token, or all of a namespace when revocations may have been missed."""
+        self.remembered = {
+            token: known
+            for token, known in self.remembered.items()
+            if known.namespace != namespace or (token_id is not None and known.token_id != token_id)
+        }
+
+    async def create_token(self, who: Identity, new: NewToken) -> TokenMade:
+        may_mint(who, new.role)
+        token_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
+        created_at_ms = self.clock.now_ms()
+        expires_at_ms = created_at_ms + new.ttl_ms if new.ttl_ms else None
+        record = {
+            "role": new.role,
+            "task": new.task,
+            "label": new.label,
+            "hash": _hash(secret),
+            "created_at_ms": created_at_ms,
+            "expires_at_ms": expires_at_ms,
+        }
+        await self.store.remember_namespace(who.namespace)
+        await self.store.run(
+            "create_token",
+            who.namespace,
+            now_ms=self.clock.for_scripts,
+            token_id=token_id,
+            record=json.dumps(record),
+            task_id=new.task,
+        )
+        return TokenMade(
+            token=f"ibx_{who.namespace}.{token_id}.{secret}",
+            token_id=token_id,
+            role=new.role,
+            task=new.task,
+            label=new.label,
+            created_at_ms=created_at_ms,
+            expires_at_ms=expires_at_ms,
+        )
+
+    async def list_tokens(self, who: Identity) -> list[TokenInfo]:
+        may_list_tokens(who)
+        records = {
+            token_id: json.loads(record) for token_id, record in (await self.store.tokens(who.namespace)).items()
+        }
+        shown = [
+            TokenInfo(
+                token_id=token_id,
+                **{field: record[field] for field in TokenInfo.model_fields if field != "token_id"},
+            )
+            for token_id, record in records.items()
+        ]
+        return sorted(shown, key=lambda token: token.created_at_ms)
+
+    async def revoke_token(self, who: Identity, token_id: str) -> None:
+        may_list_tokens(who)
+        record = await self.store.token(who.namespace, token_id)
+        if record is None:
+            raise TokenUnknown(f"There is no token {token_id}.", hint="`inboxd token list` shows them.")
+        may_mint(who, json.loads(record)["role"])
+        await self.store.run("revoke_token", who.namespace, now_ms=self.clock.for_scripts, token_id=token_id)
+        self._forget(who.namespace, token_id)
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def is_token_id(text: str) -> bool:
+    return re.fullmatch(r"[0-9a-f]{12}", text) is not None

@@ -1,0 +1,56 @@
+"""Auth: the token of a request, and the caller it stands for. Nothing but health answers without one."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from inboxd.broker import Broker
+from inboxd.errors import InboxdError, TokenMissing
+from inboxd.model import Identity
+
+
+def bearer(headers: Iterable[tuple[bytes, bytes]]) -> str:
+    """The token of `Authorization: Bearer TOKEN`."""
+    for name, value in headers:
+        if name == b"authorization":
+            if value[:7].lower() == b"bearer ":
+                return value[7:].strip().decode("latin-1")
+            break
+    raise TokenMissing()
+
+
+async def caller(request: Request) -> Identity:
+    broker: Broker = request.app.state.broker
+    return await broker.identify(bearer(request.scope["headers"]))
+
+
+Caller = Annotated[Identity, Depends(caller)]
+
+
+class AskForToken(InboxdError):
+    """A token is needed: give it as the password, with any user name."""
+
+    # Only for pages a browser opens to read; a browser sends Basic credentials by itself, so nothing that changes
+    # anything may ever take them.
+    code, status = "TOKEN_MISSING", 401
+
+
+async def reader(request: Request) -> Identity:
+    """A caller of a page that only shows something: the token may come as a Basic password too, so that a browser can ask for it."""
+    broker: Broker = request.app.state.broker
+    given = request.headers.get("authorization", "")
+    if given[:6].lower() == "basic ":
+        try:
+            _, _, token = base64.b64decode(given[6:], validate=True).decode().partition(":")
+        except (binascii.Error, ValueError):
+            raise TokenMissing() from None
+        return await broker.identify(token)
+    return await broker.identify(bearer(request.scope["headers"]))
+
+
+Reader = Annotated[Identity, Depends(reader)]

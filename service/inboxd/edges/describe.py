@@ -1,0 +1,149 @@
+"""Describing: one OpenAPI document for all routes, hot ones included, and /docs rendered from it with nothing from outside."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, FastAPI, Header, Query
+from fastapi.openapi.utils import get_openapi
+from jinja2 import Environment, PackageLoader
+
+from inboxd import __version__, model
+from inboxd.edges.http_views import TaskPath
+from inboxd.errors import BY_CODE, InboxdError
+
+# These say what http_api.py answers; they are never called. A test compares the two lists.
+hot = APIRouter(prefix="/v1/tasks/{task}", tags=["messages"])
+
+
+@hot.post("/messages", status_code=201)
+async def send(  # type: ignore[empty-body]
+    task: TaskPath,
+    new: model.NewMessage,
+    idempotency_key: Annotated[
+        str | None,
+        Header(pattern=model.ID_GRAMMAR, description="the message_id, for clients that prefer a header"),
+    ] = None,
+) -> model.Sent:
+    """Send: store one message once and queue it. A retry with the same `message_id` stores nothing and says `duplicate`."""
+
+
+@hot.post("/pull")
+async def pull(task: TaskPath, want: model.PullRequest) -> model.Batch:  # type: ignore[empty-body]
+    """Pull: hand the next messages to a session, urgent first. Ack the receipt once the model has them, or they come again."""
+
+
+@hot.get("/pending")
+async def pending(  # type: ignore[empty-body]
+    task: TaskPath,
+    wait_ms: Annotated[int, Query(ge=0, le=9_999_999, description="wait this long for mail to come")] = 0,
+) -> model.Pending:
+    """Pending: how much mail waits. Costs the same whatever is stored."""
+
+
+@hot.post("/ack")
+async def ack(task: TaskPath, what: model.SettleRequest) -> model.Settled:  # type: ignore[empty-body]
+    """Ack: the session got them. RECEIPT_LOST when another session took them over meanwhile."""
+
+
+@hot.post("/release")
+async def release(task: TaskPath, what: model.SettleRequest) -> model.Settled:  # type: ignore[empty-body]
+    """Release: hand them back unread, into their old place."""
+
+
+@hot.post("/seen")
+async def seen(task: TaskPath, what: model.SettleRequest) -> model.Settled:  # type: ignore[empty-body]
+    """Seen: the transcript shows that the model got them."""
+
+
+@hot.post("/unseen")
+async def unseen(task: TaskPath, what: model.SettleRequest) -> model.Settled:  # type: ignore[empty-body]
+    """Unseen: the transcript shows that the model never got them; they come again."""
+
+
+EXAMPLES: Final[dict[str, dict[str, Any]]] = {
+    "NewMessage": {"message_id": "b7e1", "body": "Do not touch auth.ts, I am in it.", "priority": "urgent"},
+    "NewBroadcast": {"to": ["backend", "frontend"], "body": "The schema changed: pull main."},
+    "NewPeerMessage": {"body": "The endpoint is ready.", "kind": "result"},
+    "PullRequest": {"pull_id": "p-1", "session": "s-1", "max": 10, "max_chars": 8000, "wait_ms": 0},
+    "SettleRequest": {"receipt": "p-1"},
+    "NewTask": {"task": "backend", "title": "The API", "peers": ["frontend"]},
+    "TaskChange": {"title": "The API, second try"},
+    "PeersRequest": {"peers": ["frontend"]},
+    "PresenceRequest": {"state": "start", "session": "s-1", "machine": "laptop", "host": "claude"},
+    "NewToken": {"role": "agent", "task": "backend"},
+}
+PROBLEMS: Final = {
+    "400": "MALFORMED_JSON",
+    "401": "TOKEN_INVALID",
+    "403": "FORBIDDEN",
+    "404": "TASK_UNKNOWN",
+    "409": "RECEIPT_LOST",
+    "413": "BODY_TOO_LARGE",
+    "422": "INVALID_REQUEST",
+    "503": "STORE_UNAVAILABLE",
+    "507": "STORE_FULL",
+}
+"""Each status an operation may answer with, and a code that has it, as an example."""
+
+
+def description_of(app: FastAPI) -> dict[str, Any]:
+    """The OpenAPI document."""
+    views = [route for route in app.routes if getattr(route, "path", "").startswith("/v1")]
+    document = get_openapi(
+        title="inboxd",
+        version=__version__,
+        summary="The mail system for running coding agents.",
+        description="Every error has one shape, `{ok: false, error: {code, message, hint, retry_after_ms}}`. "
+        "The namespace and the sender come from the token.",
+        routes=[*hot.routes, *views],
+    )
+    schemas = document["components"]["schemas"]
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    for name, schema in (
+        model.ProblemAnswer.model_json_schema(ref_template="#/components/schemas/{model}").pop("$defs").items()
+    ):
+        schemas[name] = schema
+    answer = model.ProblemAnswer.model_json_schema(ref_template="#/components/schemas/{model}")
+    answer.pop("$defs")
+    schemas["ProblemAnswer"] = answer
+    for name, example in EXAMPLES.items():
+        schemas[name]["examples"] = [example]
+    document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    document["security"] = [{"token": []}]
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            operation["responses"].update({status: _problem(code) for status, code in PROBLEMS.items()})
+    return document
+
+
+def _problem(code: str) -> dict[str, Any]:
+    kind: type[InboxdError] = BY_CODE[code]
+    return {
+        "description": f"for example {code}: {kind().message}",
+        "content": {
+            "application/json": {
+                "schema": {"$ref": "#/components/schemas/ProblemAnswer"},
+                "example": kind().as_dict(),
+            }
+        },
+    }
+
+
+def docs_page(document: dict[str, Any]) -> str:
+    """The same document for people: plain HTML, no script, nothing loaded."""
+    pages = Environment(
+        loader=PackageLoader("inboxd", "web/templates"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    pages.filters["pretty"] = lambda value: json.dumps(value, indent=2, ensure_ascii=False)
+    codes = sorted(
+        (kind.code, kind.status, kind().message) for kind in BY_CODE.values() if kind.code != "START_PROBLEM"
+    )
+    return pages.get_template("docs.html").render(document=document, codes=codes)
+
+
+def docs_style() -> bytes:
+    return (resources.files("inboxd") / "web" / "static" / "docs.css").read_bytes()

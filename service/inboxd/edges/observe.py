@@ -1,0 +1,174 @@
+"""Observing: what every request leaves behind: an id, a log line, two numbers. Cheap, because it runs for every hook of every agent.
+
+Counts are kept in plain dictionaries and turned into Prometheus families only when somebody scrapes. Log lines are gathered and
+written a few times a second, not one by one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import bisect
+import gc
+import itertools
+import json
+import logging
+import os
+import re
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from inboxd import __version__
+
+BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
+LOG_EVERY_MS: Final = 200
+PAUSES_KEPT: Final = 1_000
+_given_id = re.compile(rb"[A-Za-z0-9._:-]{1,64}\Z").match
+
+
+class RequestIds:
+    """A request's id: the caller's own if it is a plain word, else one of ours."""
+
+    def __init__(self) -> None:
+        self._start = f"{os.getpid():x}{time.time_ns() // 1_000_000:x}-"
+        self._count = itertools.count(1)
+
+    def of(self, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+        for name, value in headers:
+            if name == b"x-request-id" and _given_id(value):
+                return value
+        return f"{self._start}{next(self._count):x}".encode()
+
+
+class Requests(Collector):
+    """Requests by route, method and status, and how long they took."""
+
+    def __init__(self) -> None:
+        self.counts: defaultdict[tuple[str, str, int], int] = defaultdict(int)
+        self.buckets: defaultdict[str, list[int]] = defaultdict(lambda: [0] * (len(BUCKETS_S) + 1))
+        self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.running = 0
+        self.waiters: Callable[[], int] = lambda: 0
+        self.pauses: list[float] = []
+        self._pause_began = 0.0
+        gc.callbacks.append(self._collector_ran)
+
+    def _collector_ran(self, phase: str, _info: dict[str, int]) -> None:
+        if phase == "start":
+            self._pause_began = time.perf_counter()
+        else:
+            self.pauses.append(time.perf_counter() - self._pause_began)
+            del self.pauses[:-PAUSES_KEPT]
+
+    def note(self, route: str, method: str, status: int, seconds: float) -> None:
+        self.counts[route, method, status] += 1
+        self.buckets[route][bisect.bisect_left(BUCKETS_S, seconds)] += 1
+        self.seconds[route] += seconds
+
+    def collect(self) -> Iterable[Metric]:
+        requests = CounterMetricFamily("inboxd_requests", "Requests answered", labels=["route", "method", "status"])
+        for (route, method, status), count in self.counts.items():
+            requests.add_metric([route, method, str(status)], count)
+        yield requests
+        durations = HistogramMetricFamily(
+            "inboxd_request_seconds", "Time from a request to the end of its answer", labels=["route"]
+        )
+        for route, buckets in self.buckets.items():
+            running = list(itertools.accumulate(buckets))
+            named = [*(str(limit) for limit in BUCKETS_S), "+Inf"]
+            durations.add_metric([route], list(zip(named, running, strict=True)), self.seconds[route])
+        yield durations
+        yield GaugeMetricFamily("inboxd_requests_running", "Requests being answered now", value=self.running)
+        yield GaugeMetricFamily("inboxd_waiters", "Callers blocked until mail comes", value=self.waiters())
+        pauses = sorted(self.pauses) or [0.0]
+        collector = GaugeMetricFamily(
+            "inboxd_collector_pause_seconds",
+            "Pauses of Python's garbage collector, lately",
+            labels=["quantile"],
+        )
+        for quantile in (0.5, 0.99, 1.0):
+            collector.add_metric([str(quantile)], pauses[min(len(pauses) - 1, int(quantile * len(pauses)))])
+        yield collector
+        build = GaugeMetricFamily("inboxd_build_info", "The version that runs", labels=["version"])
+        build.add_metric([__version__], 1)
+        yield build
+
+
+def metrics_text(requests: Requests) -> bytes:
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(requests)
+    return generate_latest(registry)
+
+
+class RequestLog:
+    """One line per request, gathered and written together."""
+
+    def __init__(self, as_json: bool, level: str) -> None:
+        self._as_json = as_json
+        self._floor = {"debug": 0, "info": 0, "warning": 400, "error": 500}[level]
+        self._lines: list[str] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def note(self, request_id: bytes, method: str, path: str, status: int, seconds: float, client: str) -> None:
+        if status < self._floor:
+            return
+        at = time.time()
+        if self._as_json:
+            line = (
+                f'{{"at_ms":{at * 1000:.0f},"level":"info","event":"request","request_id":"{request_id.decode()}",'
+                f'"method":"{method}","path":{json.dumps(path)},"status":{status},"ms":{seconds * 1000:.2f},"client":"{client}"}}\n'
+            )
+        else:
+            clock = time.strftime("%H:%M:%S", time.localtime(at))
+            shown = path if path.isprintable() else json.dumps(path)
+            line = f"{clock} {status} {method} {shown} {seconds * 1000:.1f} ms  {request_id.decode()}\n"
+        self._lines.append(line)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(LOG_EVERY_MS / 1000, self.flush)
+
+    def flush(self) -> None:
+        self._timer = None
+        lines, self._lines = self._lines, []
+        if lines:
+            try:
+                sys.stderr.write("".join(lines))
+                sys.stderr.flush()
+            except OSError:
+                # Whoever read our log is gone; serving goes on.
+                pass
+
+
+class JsonLines(logging.Formatter):
+    """Every other log record as one JSON line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, object] = {
+            "at_ms": int(record.created * 1000),
+            "level": record.levelname.lower(),
+            "event": "log",
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if request_id := getattr(record, "request_id", None):
+            line["request_id"] = request_id
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def set_up_logging(as_json: bool, level: str) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        JsonLines() if as_json else logging.Formatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    logging.getLogger("asyncio").setLevel("WARNING")

@@ -1,0 +1,482 @@
+"""The vocabulary: what a message, a task and a caller are, and how they look on the wire. Pure: no I/O, no clock.
+
+Input is strict: unknown fields are refused, `false` is no integer, text has no NUL. Times are integer milliseconds.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Annotated, Any, Final, Literal, NamedTuple
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    TypeAdapter,
+    field_validator,
+    model_validator,
+)
+
+TASK_GRAMMAR: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+NAMESPACE_GRAMMAR: Final = r"^[a-z0-9][a-z0-9-]{0,62}$"
+ID_GRAMMAR: Final = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
+STORED_ID_GRAMMAR: Final = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,192}$"
+"""A broadcast's copies have ids of their own, `<message_id>:<task>`, longer than what a sender may choose."""
+
+USER: Final = "user"
+SESSION_DEFAULT: Final = "default"
+
+Priority = Literal["low", "normal", "high", "urgent"]
+RANKS: Final[dict[str, int]] = {"low": 0, "normal": 1, "high": 2, "urgent": 3}
+Kind = Literal["message", "task", "progress", "question", "answer", "result", "control", "event", "help_request"]
+State = Literal["queued", "in_flight", "delivered", "seen", "expired", "superseded", "dead"]
+TaskState = Literal["queued", "active", "idle", "waiting", "terminated"]
+Role = Literal["admin", "user", "operator", "agent", "observer"]
+Sign = Literal["heartbeat", "start", "end", "waiting", "terminated"]
+
+TaskId = Annotated[str, StringConstraints(pattern=TASK_GRAMMAR), Field(examples=["backend"])]
+NewId = Annotated[str, StringConstraints(pattern=ID_GRAMMAR)]
+StoredId = Annotated[str, StringConstraints(pattern=STORED_ID_GRAMMAR)]
+Text = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$")]
+Line = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*$", max_length=300)]
+SessionId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}$")]
+
+_task_matches = re.compile(TASK_GRAMMAR[:-1] + r"\Z").match
+_id_matches = re.compile(STORED_ID_GRAMMAR[:-1] + r"\Z").match
+
+
+def is_task_id(text: str) -> bool:
+    return _task_matches(text) is not None
+
+
+def is_message_id(text: str) -> bool:
+    return _id_matches(text) is not None
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, populate_by_name=True)
+
+
+def json_size(value: Any) -> int:
+    """How large a JSON value is when written out; refuses what JSON cannot say (NaN, 1e999, endless depth)."""
+    try:
+        return len(json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode())
+    except (ValueError, RecursionError) as refusal:
+        raise ValueError(f"not plain JSON: {refusal}") from None
+
+
+class Artifact(Strict):
+    """A reference to something a message speaks of; inboxd stores no file."""
+
+    path: Annotated[Text, StringConstraints(min_length=1, max_length=4096)]
+    kind: Annotated[Line, StringConstraints(max_length=64)] | None = None
+    metadata: dict[str, Any] | None = None
+
+    @field_validator("metadata")
+    @classmethod
+    def _plain(cls, value: Any) -> Any:
+        if json_size(value) > 16_384:
+            raise ValueError("metadata may be 16,384 bytes of JSON at most")
+        return value
+
+
+class Content(Strict):
+    """What a sender may say in a message, wherever it goes."""
+
+    body: Text = Field("", description="markdown; shown to the model as text", examples=["Do not touch auth.ts"])
+    kind: Kind = "message"
+    subject: Line | None = None
+    summary: Annotated[Text, StringConstraints(max_length=4000)] | None = None
+    payload: Any = Field(None, description="any JSON value", examples=[{"ticket": 17}])
+    priority: Priority = Field("normal", description="urgent also stops the next tool call")
+    thread_id: StoredId | None = None
+    reply_to: StoredId | None = Field(None, description="the message this one answers")
+    awaiting_response: bool = Field(False, description="the sender is shown as waiting until it is answered")
+    topic: Annotated[Line, StringConstraints(min_length=1, max_length=200)] | None = Field(
+        None, description="a newer message of the same sender and topic replaces this one while it is queued"
+    )
+    ttl_ms: Annotated[int, Field(ge=1, le=31_536_000_000)] | None = Field(
+        None, description="undelivered after this, it expires"
+    )
+    artifacts: Annotated[list[Artifact], Field(max_length=64)] = []
+    hops: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
+        0, description="answers in a row so far; the broker counts too"
+    )
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Content:
+        if not (self.body or self.subject or self.summary or self.artifacts) and self.payload is None:
+            raise ValueError("a message needs a body, a subject, a summary, a payload or an artifact")
+        return self
+
+    @property
+    def chars(self) -> int:
+        """What counts against a pull's `max_chars`."""
+        return len(self.body) + len(self.subject or "") + len(self.summary or "")
+
+
+class NewMessage(Content):
+    """POST /v1/tasks/{task}/messages"""
+
+    message_id: NewId | None = Field(None, description="minted by the sender, so that a retry is harmless")
+    supersedes: StoredId | None = Field(None, description="a queued message of the same sender to replace")
+    create: bool = Field(False, description="declare the recipient if it is unknown")
+    sender: Annotated[Line, StringConstraints(max_length=80)] | None = Field(
+        None, alias="from", description="only what the token allows: an operator may say `task:<id>`"
+    )
+
+
+class NewBroadcast(Content):
+    """POST /v1/broadcast"""
+
+    to: Annotated[list[TaskId], Field(min_length=1)] | Literal["all"] = Field(
+        description="task ids, or `all`: every task but the sender, the person and terminated ones"
+    )
+    message_id: NewId | None = None
+    create: bool = False
+    sender: Annotated[Line, StringConstraints(max_length=80)] | None = Field(None, alias="from")
+
+
+class NewPeerMessage(Content):
+    """POST /v1/tasks/{task}/peer-messages"""
+
+    to: TaskId | None = Field(None, description="one peer; none: all of them")
+    message_id: NewId | None = None
+
+
+class PullRequest(Strict):
+    """POST /v1/tasks/{task}/pull"""
+
+    pull_id: NewId | None = Field(None, description="minted by the reader; a retry with it returns the same batch")
+    session: SessionId = SESSION_DEFAULT
+    max: Annotated[int, Field(ge=1, le=1_000)] = 20
+    max_chars: Annotated[int, Field(ge=1, le=100_000_000)] | None = Field(
+        None, description="budget of text; the first message always fits"
+    )
+    min_priority: Priority = "low"
+    wait_ms: Annotated[int, Field(ge=0, le=3_600_000)] = 0
+    hold_ms: Annotated[int, Field(ge=100, le=3_600_000)] | None = None
+    ack: bool = Field(False, description="deliver at once, in the same call")
+
+
+class SettleRequest(Strict):
+    """POST /v1/tasks/{task}/ack, /release, /seen, /unseen"""
+
+    receipt: NewId | None = None
+    message_ids: Annotated[list[StoredId], Field(min_length=1, max_length=1_000)] | None = None
+    session: SessionId = Field(SESSION_DEFAULT, description="with message_ids: the session they were handed to")
+
+    @model_validator(mode="after")
+    def _names_one(self) -> SettleRequest:
+        if (self.receipt is None) == (self.message_ids is None):
+            raise ValueError("give either a receipt or message_ids")
+        return self
+
+
+class NewTask(Strict):
+    """POST /v1/tasks"""
+
+    task: TaskId
+    title: Line = ""
+    peers: Annotated[list[TaskId], Field(max_length=100)] = []
+
+
+class TaskChange(Strict):
+    """PATCH /v1/tasks/{task}"""
+
+    title: Line | None = None
+    peers: Annotated[list[TaskId], Field(max_length=100)] | None = Field(None, description="the whole new list")
+
+
+class PeersRequest(Strict):
+    """POST /v1/tasks/{task}/peers"""
+
+    peers: Annotated[list[TaskId], Field(min_length=1, max_length=100)]
+
+
+class PresenceRequest(Strict):
+    """POST /v1/tasks/{task}/presence"""
+
+    state: Sign = "heartbeat"
+    session: SessionId = SESSION_DEFAULT
+    machine: Line = ""
+    host: Annotated[Line, StringConstraints(max_length=64)] = Field(
+        "", description="the agent's program: claude, codex …"
+    )
+    detail: Line = Field("", description="with waiting: what the person is asked")
+
+
+class NewToken(Strict):
+    """POST /v1/tokens"""
+
+    role: Role
+    task: TaskId | None = Field(None, description="with role agent: whose inbox it opens")
+    label: Line = ""
+    ttl_ms: Annotated[int, Field(ge=1_000, le=315_360_000_000)] | None = None
+
+    @model_validator(mode="after")
+    def _agents_have_tasks(self) -> NewToken:
+        if (self.role == "agent") != (self.task is not None):
+            raise ValueError("an agent token needs a task, and only an agent token has one")
+        if self.task == USER:
+            raise ValueError("`user` is the person's inbox: give a token of role user")
+        return self
+
+
+class Identity(NamedTuple):
+    """Who calls, as the broker knows it from the token."""
+
+    namespace: str
+    role: Role
+    task: str | None
+    token_id: str
+    expires_at_ms: int | None
+
+
+class StoredMessage(NamedTuple):
+    """A message as the store shows it; the order is that of lua/lib/view.lua."""
+
+    doc: bytes
+    n: bytes
+    state: bytes
+    hops: bytes
+    attempts: bytes
+    created_at_ms: bytes
+    expires_at_ms: bytes | None
+    delivered_at_ms: bytes | None
+    delivered_to: bytes | None
+    seen_at_ms: bytes | None
+    holder: bytes | None
+    reason: bytes | None
+
+    def as_json(self) -> bytes:
+        """The wire form. `doc` is JSON already: it is extended, not parsed, because this is the hot path.
+
+        Everything spliced in is a number, a word of ours or of a quote-free grammar.
+        """
+        held = self.holder if self.state == b"in_flight" else None
+        return (
+            b'%b,"n":%b,"state":"%b","hops":%b,"attempts":%b,"created_at_ms":%b,"expires_at_ms":%b,"delivered_at_ms":%b,"delivered_to":%b,"seen_at_ms":%b,"held_by":%b,"reason":%b}'
+            % (
+                self.doc[:-1],
+                self.n,
+                self.state,
+                self.hops,
+                self.attempts,
+                self.created_at_ms,
+                self.expires_at_ms or b"null",
+                self.delivered_at_ms or b"null",
+                _quoted(self.delivered_to),
+                self.seen_at_ms or b"null",
+                _quoted(held),
+                _quoted(self.reason),
+            )
+        )
+
+
+def _quoted(word: bytes | None) -> bytes:
+    return b'"%b"' % word if word else b"null"
+
+
+class Message(BaseModel):
+    """One message, as every route shows it."""
+
+    message_id: str
+    task: str = Field(description="whose inbox it is for")
+    sender: str = Field(description="set by the broker: user, task:<id>, operator or system")
+    kind: Kind
+    subject: str | None
+    summary: str | None
+    body: str
+    payload: Any
+    priority: Priority
+    thread_id: str | None
+    reply_to: str | None
+    awaiting_response: bool
+    topic: str | None
+    ttl_ms: int | None
+    supersedes: str | None
+    artifacts: list[Artifact]
+    n: int = Field(description="its number in the namespace, rising")
+    state: State
+    hops: int
+    attempts: int = Field(description="hand-overs so far; more than one means it came again")
+    created_at_ms: int
+    expires_at_ms: int | None
+    delivered_at_ms: int | None
+    delivered_to: str | None = Field(description="the session")
+    seen_at_ms: int | None
+    held_by: str | None = Field(description="the session it is in flight to")
+    reason: str | None = Field(description="why it is dead, expired or superseded")
+
+
+class Step(BaseModel):
+    at_ms: int
+    state: State
+    detail: str = Field(description="the session, the sender or the reason")
+
+
+class MessageHistory(BaseModel):
+    message: Message
+    history: list[Step]
+
+
+StepList = TypeAdapter(list[Step])
+
+
+class Requeued(BaseModel):
+    message: Message
+    pending: int
+
+
+class Sent(BaseModel):
+    message: Message
+    duplicate: bool = Field(description="this id was stored before; nothing was stored now")
+    pending: int = Field(description="messages that wait in the recipient's inbox")
+    recipient_state: TaskState
+    superseded: list[str] = []
+
+
+class SentMany(BaseModel):
+    sent: list[Sent]
+    duplicate: bool
+
+
+class Batch(BaseModel):
+    receipt: str | None = Field(
+        description="ack it once the messages reached the model; none when the batch is empty or acked"
+    )
+    pull_id: str
+    messages: list[Message]
+    pending: int = Field(description="messages that still wait, of any priority")
+    left: int = Field(description="those of them that this pull could have taken, had there been room")
+
+
+class Settled(BaseModel):
+    ok: bool = True
+    message_ids: list[str] = Field(description="those that are now so")
+    lost: list[str] = Field(description="those that this session no longer holds; nothing was changed for them")
+
+
+class ByPriority(BaseModel):
+    urgent: int
+    high: int
+    normal: int
+    low: int
+
+
+class Pending(BaseModel):
+    task: str
+    pending: int = Field(description="messages that wait to be handed over")
+    urgent: int
+    by_priority: ByPriority
+    held: int = Field(description="messages handed over and not yet acked")
+
+
+class Task(BaseModel):
+    task: str
+    title: str
+    state: TaskState
+    peers: list[str]
+    pending: int
+    urgent: int
+    by_priority: ByPriority
+    held: int
+    dead: int
+    waiting_for: list[str] = Field(description="ids of its own messages that it wants an answer to")
+    waits_for_person: str | None = Field(description="what its program asks the person, if it does")
+    session: str | None
+    machine: str | None
+    host: str | None
+    created_at_ms: int
+    started_at_ms: int | None
+    last_heard_ms: int | None
+    terminated_at_ms: int | None
+
+
+class Page(BaseModel):
+    next_cursor: str | None = Field(description="give it as `cursor` for the next page; none: this was the last")
+
+
+class TaskPage(Page):
+    tasks: list[Task]
+
+
+class MessagePage(Page):
+    messages: list[Message]
+
+
+class Declared(BaseModel):
+    task: Task
+    created: bool
+
+
+class Removed(BaseModel):
+    ok: bool = True
+    task: str
+    dropped: int = Field(description="messages that nobody got and that are now expired")
+
+
+class Present(BaseModel):
+    ok: bool = True
+    task: str
+    state: TaskState
+    given_back: int = Field(description="messages the session held that went back into the queue")
+
+
+class TokenInfo(BaseModel):
+    token_id: str
+    role: Role
+    task: str | None
+    label: str
+    created_at_ms: int
+    expires_at_ms: int | None
+
+
+class TokenMade(TokenInfo):
+    token: str = Field(description="shown once; only its hash is stored")
+
+
+class TokenList(BaseModel):
+    tokens: list[TokenInfo]
+
+
+class Revoked(BaseModel):
+    ok: bool = True
+    token_id: str
+
+
+class WhoAmI(BaseModel):
+    namespace: str
+    role: Role
+    task: str | None
+    token_id: str
+    expires_at_ms: int | None
+
+
+class AttentionItem(BaseModel):
+    task: str
+    why: Literal["urgent_unread", "waits_for_person", "dead_letters", "waiting_for_answer"]
+    count: int
+    detail: str
+    since_ms: int | None
+
+
+class Attention(BaseModel):
+    items: list[AttentionItem]
+
+
+class Problem(BaseModel):
+    code: str
+    message: str
+    hint: str | None
+    retry_after_ms: int | None
+
+
+class ProblemAnswer(BaseModel):
+    """Every error of every route has this shape."""
+
+    ok: Literal[False]
+    error: Problem

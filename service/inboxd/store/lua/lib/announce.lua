@@ -1,0 +1,12 @@
+-- announce: the event of a message's new state, with what a badge needs to know.
+-- Uses     emit pending
+local function announce(m, type, event)
+  event = event or {}
+  event.task = m.task
+  event.message_id = m.id
+  event.sender = m.sender
+  event.kind = m.kind
+  event.priority = m.priority
+  event.pending = pending(m.task)
+  return emit(type, event)
+end

@@ -1,0 +1,160 @@
+#!lua flags=allow-oom
+-- pull: hand the next messages of one inbox to one session.
+--
+-- Before   QUEUED
+-- After    IN_FLIGHT, held by the session until now + hold_ms; with `ack`, DELIVERED at once
+-- Returns  {pending, left at or above min_rank, {messages}}
+-- Refuses  TASK_UNKNOWN PULL_ID_REUSED
+-- Uses     clock key priorities message reclaim turn announce deliver pending hear set_due view publish
+--
+-- A repeat of a pull_id returns what is still held under it (with `ack`: what it delivered) and takes nothing new.
+-- An empty pull writes nothing but, now and then, that the session lives.
+
+local meta, events, tasks, due, task, holds, pull = unpack(KEYS)
+local now_ms, task_id, session, pull_id, max, max_chars, min_rank, hold_ms, ack, heard, attempts_max, record_ms, events_max, retention_ms, idle_after_ms, presence_every_ms = unpack(ARGV)
+
+local known = redis.call('HMGET', task, 'created_at_ms', 'due_ms')
+if not known[1] then
+  return redis.error_reply('TASK_UNKNOWN No task ' .. task_id .. ' was declared.')
+end
+min_rank = tonumber(min_rank)
+
+local earlier = redis.call('LRANGE', pull, 0, -1)
+if #earlier > 0 then
+  if earlier[1] ~= session then
+    return redis.error_reply('PULL_ID_REUSED The pull_id ' .. pull_id .. ' already names a batch of another session.')
+  end
+  local again = {}
+  for i = 3, #earlier do
+    local fence, id = string.match(earlier[i], '^(%d+) (.+)$')
+    local m = message(id)
+    if m and m.fence == tonumber(fence) then
+      local held = m.state == 'in_flight' and redis.call('ZSCORE', holds, id)
+      local done = earlier[2] == 'ack' and (m.state == 'delivered' or m.state == 'seen')
+      if done or (held and tonumber(held) > now) then
+        again[#again + 1] = view(id)
+      end
+    end
+  end
+  return {pending(task_id), pending(task_id, min_rank), again}
+end
+
+if known[2] and tonumber(known[2]) <= now then
+  reclaim(task_id, 1000)
+end
+if heard == '1' then
+  hear(task_id, session)
+end
+
+local taken = {}
+local room_chars = tonumber(max_chars)
+
+-- Takes one waiting message; false when it does not fit, and then it stays where it is.
+local function take(id, chars)
+  local m = message(id)
+  if not m or m.state ~= 'queued' then
+    return true
+  end
+  chars = tonumber(chars)
+  if room_chars and chars > room_chars and #taken > 0 then
+    return false
+  end
+  if room_chars then
+    room_chars = room_chars - chars
+  end
+  redis.call('HINCRBY', task, 'queued:' .. m.priority, -1)
+  if m.returned then
+    redis.call('HINCRBY', task, 'returned:' .. m.priority, -1)
+    redis.call('ZREM', key('returned', task_id, m.priority), id)
+  end
+  local until_ms = whole(now + tonumber(hold_ms))
+  redis.call('HINCRBY', task, 'held', 1)
+  redis.call('ZADD', holds, until_ms, id)
+  if m.expires_at_ms then
+    redis.call('ZREM', key('ttls', task_id), id)
+  end
+  m.fence = m.fence + 1
+  m.attempts = m.attempts + 1
+  m.holder = session
+  turn(m, 'in_flight', session, 'fence', m.fence, 'attempts', m.attempts, 'holder', session)
+  if ack == '1' then
+    deliver(m, session)
+  else
+    announce(m, 'task_message_in_flight', {session = session, attempts = m.attempts})
+  end
+  taken[#taken + 1] = {id = id, fence = m.fence}
+  return true
+end
+
+-- What came back is older than anything not yet read, so it goes first.
+local function take_returned(priority)
+  local returned = key('returned', task_id, priority)
+  for _, id in ipairs(redis.call('ZRANGE', returned, 0, max - #taken - 1)) do
+    if not take(id, redis.call('HGET', key('msg', id), 'chars') or 0) then
+      return false
+    end
+  end
+  return true
+end
+
+-- Reading from the group cannot be undone, so where a budget decides, the next entry is looked at first.
+local function take_new(priority, waiting)
+  local inbox = key('inbox', task_id, priority)
+  while waiting > 0 and #taken < tonumber(max) do
+    local want = math.min(max - #taken, waiting)
+    if room_chars then
+      want = 1
+      if #taken > 0 then
+        local groups = redis.call('XINFO', 'GROUPS', inbox)[1]
+        local last = '0-0'
+        for i = 1, #groups, 2 do
+          if groups[i] == 'last-delivered-id' then
+            last = groups[i + 1]
+          end
+        end
+        local ahead = redis.call('XRANGE', inbox, '(' .. last, '+', 'COUNT', 1)
+        if not ahead[1] or tonumber(ahead[1][2][4]) > room_chars then
+          return false
+        end
+      end
+    end
+    local read = redis.call('XREADGROUP', 'GROUP', 'readers', session, 'COUNT', want, 'STREAMS', inbox, '>')
+    if not read or not read[1] then
+      return true
+    end
+    for _, entry in ipairs(read[1][2]) do
+      take(entry[2][2], entry[2][4])
+      waiting = waiting - 1
+    end
+  end
+  return true
+end
+
+for _, priority in ipairs(priorities) do
+  if ranks[priority] < min_rank or #taken >= tonumber(max) then
+    break
+  end
+  local counts = redis.call('HMGET', task, 'queued:' .. priority, 'returned:' .. priority)
+  local queued, returned = tonumber(counts[1]) or 0, tonumber(counts[2]) or 0
+  if returned > 0 and not take_returned(priority) then
+    break
+  end
+  if queued - returned > 0 and #taken < tonumber(max) and not take_new(priority, queued - returned) then
+    break
+  end
+end
+
+if #taken == 0 then
+  publish()
+  return {pending(task_id), pending(task_id, min_rank), {}}
+end
+redis.call('RPUSH', pull, session, ack == '1' and 'ack' or 'hold')
+local shown = {}
+for i, one in ipairs(taken) do
+  redis.call('RPUSH', pull, one.fence .. ' ' .. one.id)
+  shown[i] = view(one.id)
+end
+redis.call('PEXPIRE', pull, record_ms)
+set_due(task_id)
+publish()
+return {pending(task_id), pending(task_id, min_rank), shown}

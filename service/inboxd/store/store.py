@@ -1,0 +1,113 @@
+"""Everything the broker asks of the store: the scripts by name, and a few plain reads beside them.
+
+It speaks and does not judge: what comes back is what Redis said, in bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from inboxd.errors import StoreFull, StoreUnavailable
+from inboxd.settings import Settings
+from inboxd.store import keys
+from inboxd.store.connection import Connection
+from inboxd.store.scripts import Scripts, Value
+from inboxd.store.versions import DATA_VERSION
+
+COUNTERS = ("created_at_ms", "queued:urgent", "queued:high", "queued:normal", "queued:low", "held", "due_ms")
+"""What `counters` reads of a task, in this order."""
+
+
+class Store:
+    def __init__(self, connection: Connection, settings: Settings) -> None:
+        self.connection = connection
+        self._scripts = Scripts(
+            connection,
+            {
+                "attempts_max": settings.attempts_max,
+                "events_max": settings.events_max,
+                "hops_max": settings.hops_max,
+                "idle_after_ms": settings.idle_after_ms,
+                "presence_every_ms": settings.presence_every_ms,
+                "record_ms": settings.pull_record_ms,
+                "retention_ms": settings.retention_ms,
+            },
+        )
+
+    async def run(self, script: str, namespace: str, **given: Value) -> Any:
+        return await self._scripts.run(script, namespace, **given)
+
+    async def counters(self, namespace: str, task: str) -> list[bytes | None]:
+        """One HMGET: the cheapest question there is."""
+        name = keys.key(namespace, "task", task_id=task)
+        found: list[bytes | None] = await self.connection.call(name, "HMGET", name, *COUNTERS)
+        return found
+
+    async def task_ids(self, namespace: str, limit: int) -> list[str]:
+        """Most recently active first."""
+        name = keys.key(namespace, "tasks")
+        found = await self.connection.call(name, "ZRANGE", name, 0, limit - 1, "REV")
+        return [task.decode() for task in found]
+
+    async def peers(self, namespace: str, task: str) -> list[str]:
+        name = keys.key(namespace, "peers", task_id=task)
+        return sorted(peer.decode() for peer in await self.connection.call(name, "SMEMBERS", name))
+
+    async def due(self, namespace: str, now_ms: int, limit: int) -> list[str]:
+        """Tasks with a deadline that has passed."""
+        name = keys.key(namespace, "due")
+        found = await self.connection.call(name, "ZRANGE", name, "-inf", now_ms, "BYSCORE", "LIMIT", 0, limit)
+        return [task.decode() for task in found]
+
+    async def token(self, namespace: str, token_id: str) -> bytes | None:
+        name = keys.key(namespace, "tokens")
+        found: bytes | None = await self.connection.call(name, "HGET", name, token_id)
+        return found
+
+    async def tokens(self, namespace: str) -> dict[str, bytes]:
+        name = keys.key(namespace, "tokens")
+        flat = await self.connection.call(name, "HGETALL", name)
+        pairs = flat.items() if isinstance(flat, dict) else zip(flat[::2], flat[1::2], strict=True)
+        return {token_id.decode(): record for token_id, record in pairs}
+
+    async def last_event(self, namespace: str) -> int:
+        name = keys.key(namespace, "meta")
+        return int(await self.connection.call(name, "HGET", name, "seq") or 0)
+
+    async def events_after(self, namespace: str, number: int, limit: int) -> list[bytes]:
+        """The log from behind this number on, oldest first, as far as it is kept."""
+        name = keys.key(namespace, "events")
+        rows = await self.connection.call(name, "XRANGE", name, f"({number}-0", "+", "COUNT", limit)
+        return [row[1][1] for row in rows]
+
+    async def namespaces(self) -> list[str]:
+        found = await self.connection.call(keys.NAMESPACES, "SMEMBERS", keys.NAMESPACES)
+        return sorted(name.decode() for name in found)
+
+    async def remember_namespace(self, namespace: str) -> None:
+        await self.connection.call(keys.NAMESPACES, "SADD", keys.NAMESPACES, namespace)
+
+    async def check(self) -> None:
+        """Whether the store takes writes: one that changes nothing, refused like any other when it does not."""
+        try:
+            await self.connection.call(keys.VERSION, "SET", keys.VERSION, DATA_VERSION, "NX")
+        except ResponseError as refusal:
+            said = str(refusal)
+            raise (
+                StoreFull() if said.startswith("OOM") else StoreUnavailable(f"The store takes no writes: {said}")
+            ) from None
+
+    async def subscribe(
+        self, row: str, namespace: str, on_message: Callable[[bytes], None], on_gap: Callable[[], None]
+    ) -> None:
+        """Listen on the channel named like this row (`events` or `tokens`) of a namespace."""
+        await self.connection.subscribe(keys.key(namespace, row), on_message, on_gap)
+
+    async def unsubscribe(self, row: str, namespace: str) -> None:
+        await self.connection.unsubscribe(keys.key(namespace, row))
+
+    def subscribed(self, row: str, namespace: str) -> bool:
+        return self.connection.subscribed(keys.key(namespace, row))
