@@ -68,6 +68,9 @@ class FixedClock:
     def now_ms(self) -> int:
         return self.at_ms
 
+    def learn(self, store_ms: int) -> None:
+        """The store is told the time, never asked."""
+
     @property
     def for_scripts(self) -> int:
         return self.at_ms

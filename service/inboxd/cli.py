@@ -43,6 +43,11 @@ def parser() -> argparse.ArgumentParser:
     _settings_flags(serve, list(Settings.model_fields))
     commands.add_parser("worker")  # one of several serving processes; not for people, so it has no help
 
+    login = commands.add_parser(
+        "login-code",
+        help="print a one-time code for `inbox login`",
+        description="Print a one-time code for `inbox login`.",
+    )
     token = commands.add_parser(
         "token", help="make, list and revoke tokens", description="Make, list and revoke tokens."
     )
@@ -55,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
     listing = actions.add_parser("list", help="show all tokens, without their secrets")
     revoke = actions.add_parser("revoke", help="from now on it opens nothing")
     revoke.add_argument("token_id", help="the id that `list` shows")
-    for action in (create, listing, revoke):
+    for action in (login, create, listing, revoke):
         action.add_argument("--namespace", default="default")
         action.add_argument("--json", action="store_true", help="for programs")
         _settings_flags(action, ["redis_url", "data_dir", "store_binary"])
@@ -81,7 +86,7 @@ def main(argv: list[str] | None = None) -> int:
             return _serve(read(arguments))
         if command == "worker":
             return _worker()
-        return _token(arguments)
+        return _token({"action": command, **arguments})
     except InboxdError as problem:
         print(f"inboxd: {problem.message}" + (f" {problem.hint}" if problem.hint else ""), file=sys.stderr)
         return 1 if isinstance(problem, StartProblem) else problem.exit_code
@@ -165,6 +170,13 @@ async def _token_action(settings: Settings, action: str, as_json: bool, namespac
             else:
                 print(made.token)
                 print(f"Shown this once. Its id is {made.token_id}.", file=sys.stderr)
+        elif action == "login-code":
+            code = await broker.offer_login(namespace)
+            if as_json:
+                print(json.dumps({"ok": True, "command": "login-code", "code": code}))
+            else:
+                print(code)
+                print("Good once, within a quarter of an hour: `inbox login CODE`.", file=sys.stderr)
         elif action == "list":
             tokens = await broker.list_tokens(who)
             if as_json:
@@ -202,6 +214,6 @@ def _duration_ms(text: str | None) -> int | None:
     if text is None:
         return None
     number, unit = text[:-1], text[-1:]
-    if not (number.isascii() and number.isdigit() and unit in UNITS_MS):
+    if not (number.isascii() and number.isdigit() and len(number) < 16 and unit in UNITS_MS):
         raise InvalidRequest(f"--expires-in {text!r} is no time.", hint="Say 90m, 12h or 30d.")
     return int(number) * UNITS_MS[unit]

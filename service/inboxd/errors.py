@@ -196,9 +196,18 @@ class NoPeer(InboxdError):
 
 
 class StoreFull(InboxdError):
-    """The store's memory is full: nothing new is taken until some mail is delivered."""
+    """The store's memory is full: nothing new is taken, while what is there can still be read and delivered."""
 
     code, status, retryable = "STORE_FULL", 507, True
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        hint: str | None = "Give it more memory, or a shorter --retention-ms: delivered mail is kept that long.",
+        retry_after_ms: int | None = 5_000,
+    ) -> None:
+        super().__init__(message, hint=hint, retry_after_ms=retry_after_ms)
 
 
 class StoreUnavailable(InboxdError):

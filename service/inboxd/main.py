@@ -24,7 +24,8 @@ import uvicorn
 from inboxd import __version__
 from inboxd.broker import Broker, owner
 from inboxd.edges import app as application
-from inboxd.edges.observe import RequestLog, set_up_logging
+from inboxd.edges.observe import RequestLog, set_up_logging, watch_collector
+from inboxd.edges.protocol import OneWriteProtocol
 from inboxd.errors import InboxdError, StartProblem
 from inboxd.model import NewToken
 from inboxd.settings import Settings
@@ -120,12 +121,13 @@ async def serve_here(settings: Settings, url: str, listener: socket.socket, read
             uvicorn.Config(
                 application.build(broker, request_log),
                 loop="uvloop",
-                http="httptools",
+                http=OneWriteProtocol,
                 lifespan="off",
                 access_log=False,
                 log_config=None,
                 log_level="warning",
                 server_header=False,
+                proxy_headers=False,
                 timeout_keep_alive=75,
                 timeout_graceful_shutdown=STOP_MS_MAX // 1000,
             ),
@@ -149,6 +151,7 @@ def _calm_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
+    watch_collector()
 
 
 async def serve(settings: Settings) -> None:
@@ -161,7 +164,7 @@ async def serve(settings: Settings) -> None:
 
             async def ready(broker: Broker) -> None:
                 runtime = await machine_token(broker, data_dir_of(settings), address)
-                greet(settings, address, runtime)
+                greet(settings, address, runtime, await broker.offer_login(NAMESPACE))
 
             if settings.workers == 1:
                 await serve_here(settings, url, listener, ready)
@@ -175,8 +178,24 @@ async def serve_worker(settings: Settings) -> None:
     """One of several serving processes; its parent has opened the port and runs the store."""
     set_up_logging(_logs_json(settings), settings.log_level)
     assert settings.redis_url is not None
+    _leave_with_parent()
     with socket.socket(fileno=int(os.environ[SOCKET_FD])) as listener:
         await serve_here(settings, settings.redis_url, listener)
+
+
+def _leave_with_parent() -> None:
+    """Stop when the parent is gone, however it went: a worker left behind would keep the port from its successor.
+
+    Standard input is a pipe that the parent holds open and never writes to.
+    """
+    loop = asyncio.get_running_loop()
+    pipe = sys.stdin.fileno()
+
+    def parent_is_gone() -> None:
+        loop.remove_reader(pipe)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    loop.add_reader(pipe, parent_is_gone)
 
 
 async def keep_workers(settings: Settings, url: str, listener: socket.socket) -> None:
@@ -199,6 +218,7 @@ async def keep_workers(settings: Settings, url: str, listener: socket.socket) ->
                 "inboxd",
                 "worker",
                 env=environment,
+                stdin=asyncio.subprocess.PIPE,
                 pass_fds=[listener.fileno()],
                 start_new_session=True,
             )
@@ -290,7 +310,7 @@ async def machine_token(broker: Broker, data_dir: Path, address: str) -> Path:
     return runtime
 
 
-def greet(settings: Settings, address: str, runtime: Path) -> None:
+def greet(settings: Settings, address: str, runtime: Path, login_code: str) -> None:
     """What a person wants to know once it runs."""
     store = shown(settings.redis_url) if settings.redis_url else f"embedded, in {data_dir_of(settings)}"
     print(
@@ -298,8 +318,8 @@ def greet(settings: Settings, address: str, runtime: Path) -> None:
         f"  store   {store}\n"
         f"  token   this machine's operator token is in {runtime}\n"
         f"  docs    {address}/docs (any user name, a token as the password)\n"
-        f"  next    inboxd token create --role user              your own voice\n"
-        f"          inboxd token create --role agent --task backend   an agent's\n"
+        f"  you     inbox login {login_code}   (once, within a quarter of an hour: makes this shell yours)\n"
+        f"  agents  inboxd token create --role agent --task backend\n"
         f"  stop    Ctrl-C",
         flush=True,
     )

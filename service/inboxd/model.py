@@ -44,11 +44,16 @@ Line = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*$", max_leng
 SessionId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}$")]
 
 _task_matches = re.compile(TASK_GRAMMAR[:-1] + r"\Z").match
+_namespace_matches = re.compile(NAMESPACE_GRAMMAR[:-1] + r"\Z").match
 _id_matches = re.compile(STORED_ID_GRAMMAR[:-1] + r"\Z").match
 
 
 def is_task_id(text: str) -> bool:
     return _task_matches(text) is not None
+
+
+def is_namespace(text: str) -> bool:
+    return _namespace_matches(text) is not None
 
 
 def is_message_id(text: str) -> bool:
@@ -100,7 +105,7 @@ class Content(Strict):
     ttl_ms: Annotated[int, Field(ge=1, le=31_536_000_000)] | None = Field(
         None, description="undelivered after this, it expires"
     )
-    artifacts: Annotated[list[Artifact], Field(max_length=64)] = []
+    artifacts: Annotated[list[Artifact], Field(max_length=64)] = Field(default_factory=list)
     hops: Annotated[int, Field(ge=0, le=1_000_000)] = Field(
         0, description="answers in a row so far; the broker counts too"
     )
@@ -170,9 +175,54 @@ class SettleRequest(Strict):
 
     @model_validator(mode="after")
     def _names_one(self) -> SettleRequest:
-        if (self.receipt is None) == (self.message_ids is None):
-            raise ValueError("give either a receipt or message_ids")
+        if self.receipt is None and self.message_ids is None:
+            raise ValueError("give a receipt, or message_ids, or of a receipt only some message_ids")
         return self
+
+
+class Verdict(Strict):
+    """What a transcript says of messages handed over under one receipt."""
+
+    receipt: NewId
+    message_ids: Annotated[list[StoredId], Field(min_length=1, max_length=1_000)]
+
+
+class HookExtras(BaseModel):
+    """The `inbox` member that the binary adds to a host's hook input. Lenient to newer binaries: unknown fields are ignored."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+
+    pull_id: NewId | None = None
+    task: TaskId | None = None
+    machine: Annotated[str, StringConstraints(max_length=300)] = ""
+    seen: Annotated[list[Verdict], Field(max_length=200)] = []
+    unseen: Annotated[list[Verdict], Field(max_length=200)] = []
+    doubt: Annotated[list[NewId], Field(max_length=200)] = []
+    mode: Literal["deliver", "remind", "wake"] = "deliver"
+    linger_ms: Annotated[int, Field(ge=0, le=3_600_000)] = 0
+
+
+class HookRequest(BaseModel):
+    """POST /v1/hooks/{host}: whatever the host gives its hooks; these are the fields that are looked at."""
+
+    model_config = ConfigDict(extra="allow")
+
+    hook_event_name: Any = None
+    session_id: Any = None
+    inbox: HookExtras | None = None
+
+
+class NewProbe(Strict):
+    """POST /v1/tasks/{task}/probe"""
+
+    session: Annotated[str, StringConstraints(pattern=r"^doctor-[A-Za-z0-9-]{1,64}$")]
+    nonce: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9-]{8,64}$")]
+
+
+class LoginRequest(Strict):
+    """POST /v1/login"""
+
+    code: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9-]{1,100}$")]
 
 
 class NewTask(Strict):
@@ -446,6 +496,10 @@ class TokenList(BaseModel):
 class Revoked(BaseModel):
     ok: bool = True
     token_id: str
+
+
+class Done(BaseModel):
+    ok: bool = True
 
 
 class WhoAmI(BaseModel):

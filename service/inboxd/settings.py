@@ -40,7 +40,7 @@ class Settings(BaseModel):
     )
     store_wait_ms: int = Field(5_000, ge=0, description="how long a request waits for a lost store")
     log_format: Literal["auto", "json", "text"] = Field("auto", description="auto: text on a terminal")
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="the least that is logged")
 
     request_bytes_max: int = Field(1_048_576, ge=1_024, description="largest request body")
     body_bytes_max: int = Field(262_144, ge=1, description="largest message body, in UTF-8")
@@ -68,10 +68,13 @@ def read(flags: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> 
     known = {PREFIX + name.upper() for name in Settings.model_fields}
     for name in env:
         if name.startswith(PREFIX) and name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
+            # Without the prefix, which every name shares and which would make any two of them alike.
+            near = difflib.get_close_matches(
+                name.removeprefix(PREFIX), [one.removeprefix(PREFIX) for one in known], n=1
+            )
             raise StartProblem(
                 f"{name} is not a setting.",
-                hint=f"Did you mean {near[0]}?" if near else "`inboxd serve --help` lists them.",
+                hint=f"Did you mean {PREFIX}{near[0]}?" if near else "`inboxd serve --help` lists them.",
             )
     given = {name: value for name, value in flags.items() if value is not None}
     for platform_name, name in (("REDIS_URL", "redis_url"), ("PORT", "port")):

@@ -8,7 +8,14 @@ from inboxd.store import keys
 from inboxd.store.connection import Connection
 
 UNSETTLED = {b"queued", b"in_flight", b"dead"}
-PART = {"task_id": r"[^:]+", "priority": r"urgent|high|normal|low", "pull_id": r".+", "message_id": r".+"}
+PART = {
+    "task_id": r"[^:]+",
+    "priority": r"urgent|high|normal|low",
+    "pull_id": r".+",
+    "message_id": r".+",
+    "session": r".+",
+    "code_hash": r"[0-9a-f]{64}",
+}
 
 
 def _pattern(template: str) -> re.Pattern[str]:

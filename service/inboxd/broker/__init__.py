@@ -1,6 +1,7 @@
 """The broker: decides. Its methods are the list of operations; every edge calls these and nothing else.
 
-    Tokens      identify, create_token, list_tokens, revoke_token
+    Hooking     hook, probe
+    Tokens      identify, log_in, offer_login, create_token, list_tokens, revoke_token
     History     timeline, show, requeue
     Tasks       declare, change, link, remove, show_task, list_tasks, presence, attention
     Delivery    pull, ack, release, seen, unseen, pending
@@ -14,9 +15,9 @@ from __future__ import annotations
 
 import asyncio
 
+from inboxd.broker.hooking import Hooking
 from inboxd.broker.room import Clock, WallClock
 from inboxd.broker.sweeping import Sweeping
-from inboxd.broker.tokens import Tokens
 from inboxd.broker.waiting import Waiting
 from inboxd.model import Identity
 from inboxd.settings import Settings
@@ -25,7 +26,7 @@ from inboxd.store.store import Store
 __all__ = ["Broker", "WallClock"]
 
 
-class Broker(Tokens, Sweeping):
+class Broker(Hooking, Sweeping):
     def __init__(self, store: Store, settings: Settings, clock: Clock | None = None) -> None:
         super().__init__(store, settings, clock or WallClock())
         self.waiting = Waiting(store)

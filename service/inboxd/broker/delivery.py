@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from inboxd.broker.naming import mint_id
 from inboxd.broker.permission import may_act_for
@@ -41,21 +41,41 @@ class PendingAnswer(NamedTuple):
 class Delivery(Sending):
     waiting: Waiting
 
-    async def pull(self, who: Identity, task: str, want: PullRequest) -> BatchAnswer:
-        """The next messages, most urgent first, oldest first within. With `wait_ms`, waits for the first to come."""
+    async def pull(
+        self, who: Identity, task: str, want: PullRequest, *, overhead_chars: int = 0, fresh_only: bool = False
+    ) -> BatchAnswer:
+        """The next messages, most urgent first, oldest first within. With `wait_ms`, waits for the first to come.
+
+        `overhead_chars` is what showing each message costs beside its text; `fresh_only` leaves out what was handed over before.
+        """
         may_act_for(who, task)
         pull_id = want.pull_id or mint_id()
+        hook = {"overhead_chars": overhead_chars, "fresh_only": "1" if fresh_only else ""}
         if not want.wait_ms:
-            return await self._pull_once(who, task, want, pull_id)
+            return await self._pull_once(who, task, want, pull_id, hook)
         async with self.waiting.for_mail(who.namespace, task, self._bounded(want.wait_ms)) as mail:
             while True:
-                found = await self._pull_once(who, task, want, pull_id)
+                found = await self._pull_once(who, task, want, pull_id, hook)
                 if found.messages or not await mail.comes():
                     return found
 
-    async def _pull_once(self, who: Identity, task: str, want: PullRequest, pull_id: str) -> BatchAnswer:
+    async def _pull_once(
+        self, who: Identity, task: str, want: PullRequest, pull_id: str, hook: dict[str, Any]
+    ) -> BatchAnswer:
+        pending, left, rows, mode = await self._run_pull(who, task, want, pull_id, hook)
+        if rows and mode == b"ack":
+            return await self._delivered(who, task, want, pull_id)
+        return BatchAnswer(pull_id, pull_id if rows else None, [StoredMessage(*row) for row in rows], pending, left)
+
+    async def _delivered(self, who: Identity, task: str, want: PullRequest, pull_id: str) -> BatchAnswer:
+        """Ack what was just taken, then read it again as it is now. A hand-over of its own: see pull.lua for why it is not one script."""
+        await self.ack(who, task, SettleRequest(receipt=pull_id))
+        pending, left, rows, _ = await self._run_pull(who, task, want, pull_id, {})
+        return BatchAnswer(pull_id, None, [StoredMessage(*row) for row in rows], pending, left)
+
+    async def _run_pull(self, who: Identity, task: str, want: PullRequest, pull_id: str, hook: dict[str, Any]) -> Any:
         try:
-            pending, left, rows = await self.store.run(
+            return await self.store.run(
                 "pull",
                 who.namespace,
                 now_ms=self.clock.for_scripts,
@@ -68,11 +88,10 @@ class Delivery(Sending):
                 hold_ms=want.hold_ms or self.settings.hold_ms,
                 ack=want.ack,
                 heard=True,
+                **hook,
             )
         except TaskUnknown as refusal:
             raise await self._bounced(who.namespace, task, refusal) from None
-        receipt = pull_id if rows and not want.ack else None
-        return BatchAnswer(pull_id, receipt, [StoredMessage(*row) for row in rows], pending, left)
 
     async def settle(self, who: Identity, verb: str, task: str, what: SettleRequest) -> SettleAnswer:
         """ack, release, seen or unseen: each is one script of that name."""

@@ -60,7 +60,9 @@ class History(Tasks):
     async def show(self, who: Identity, message_id: str) -> tuple[StoredMessage, list[tuple[int, str, str]]]:
         """One message, and every step it took: when, into which state, by or for whom."""
         row, history, sender, task = await self.store.run("show", who.namespace, message_id=message_id)
-        may_read_mail(who, task.decode(), sender.decode().removeprefix("task:"))
+        kind, _, sender_task = sender.decode().partition(":")
+        # A sender without `task:` is a role, and a task may have the name of one.
+        may_read_mail(who, task.decode(), *([sender_task] if kind == "task" else []))
         steps = []
         for line in history.decode().splitlines():
             at_ms, state, detail = line.split(" ", 2)

@@ -30,6 +30,9 @@ from inboxd.model import (
     json_size,
 )
 
+READ_AT_ONCE = 200
+"""Tasks read in one script call, so that a broadcast to all never blocks the store for long."""
+
 
 class SendAnswer(NamedTuple):
     message: StoredMessage
@@ -46,7 +49,7 @@ class Sending(Room):
         message_id = new.message_id or mint_id()
         doc = b'{"message_id":"%b","task":"%b",%b' % (message_id.encode(), task.encode(), tail)
         try:
-            duplicate, pending, state, heard, superseded, row = await self.store.run(
+            duplicate, pending, state, heard, superseded, *rest = await self.store.run(
                 "send",
                 who.namespace,
                 task_id=task,
@@ -63,8 +66,26 @@ class Sending(Room):
             raise await self._bounced(who.namespace, task, refusal) from None
         except HopsExceeded as refusal:
             raise HopsExceeded(refusal.message, hint="Ask the person, or start afresh without reply_to.") from None
+        if duplicate:
+            message = StoredMessage(*rest[0])
+        else:
+            n, hops, created_at_ms, expires_at_ms = rest
+            message = StoredMessage(
+                doc,
+                n,
+                b"queued",
+                b"%d" % hops,
+                b"0",
+                created_at_ms,
+                expires_at_ms or None,
+                None,
+                None,
+                None,
+                None,
+                None,
+            )
         return SendAnswer(
-            StoredMessage(*row),
+            message,
             bool(duplicate),
             pending,
             self.settle_state(state, heard),
@@ -207,13 +228,20 @@ class Sending(Room):
         return (state or b"queued").decode()
 
     async def _everyone(self, namespace: str, *, but: str) -> list[str]:
-        names = await self.store.task_ids(namespace, self.settings.broadcast_max + 3)
-        rows = await self.store.run("read_tasks", namespace, names=json.dumps(names))
-        return [
-            name
-            for name, row in zip(names, rows, strict=True)
-            if row and name not in (USER, but) and b"terminated_at_ms" not in row[0][::2]
-        ]
+        """Every task that is not over. Ends early with one more than a broadcast may reach: enough to refuse it."""
+        found: list[str] = []
+        names = await self.store.task_ids(namespace, 1_000_000)
+        for start in range(0, len(names), READ_AT_ONCE):
+            chunk = names[start : start + READ_AT_ONCE]
+            rows = await self.store.run("read_tasks", namespace, names=json.dumps(chunk))
+            found += [
+                name
+                for name, row in zip(chunk, rows, strict=True)
+                if row and name not in (USER, but) and b"terminated_at_ms" not in row[0][::2]
+            ]
+            if len(found) > self.settings.broadcast_max:
+                break
+        return found
 
     async def _known(self, namespace: str, task: str) -> None:
         if (await self.store.counters(namespace, task))[0] is None:

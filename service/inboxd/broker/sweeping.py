@@ -6,15 +6,17 @@ Every inboxd sweeps; two doing it at once is harmless, because each step is one 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import logging
 import random
 
 from inboxd.broker.delivery import Delivery
-from inboxd.errors import InboxdError
+from inboxd.errors import InboxdError, TokenUnknown
 
 log = logging.getLogger("inboxd.sweep")
 
-DUE_AT_ONCE = 100
+DUE_AT_ONCE = 1_000
 TIDIED_AT_ONCE = 500
 READER_IDLE_MS = 3_600_000
 """A reader of the group that holds nothing and was silent this long is taken off it."""
@@ -22,23 +24,25 @@ READER_IDLE_MS = 3_600_000
 
 class Sweeping(Delivery):
     async def sweep(self, namespace: str) -> int:
-        """Act on every deadline of a namespace that has passed. Returns how many tasks had one."""
-        swept = 0
-        while tasks := await self.store.due(namespace, self.clock.now_ms(), DUE_AT_ONCE):
-            for task in tasks:
-                await self.sweep_task(namespace, task)
-            swept += len(tasks)
-            if len(tasks) < DUE_AT_ONCE:
-                break
-        return swept
+        """Act on deadlines of a namespace that have passed. Returns how many tasks had one; what is left waits for the next sweep."""
+        now_ms, tasks = await self.store.run("overdue", namespace, now_ms=self.clock.for_scripts, limit=DUE_AT_ONCE)
+        self.clock.learn(int(now_ms))
+        for task in tasks:
+            await self.sweep_task(namespace, task.decode())
+        return len(tasks)
 
     async def tidy(self, namespace: str) -> None:
-        """Drop what outlived its use."""
+        """Drop what outlived its use: timeline rows of messages that are gone, readers that are gone, tokens that expired."""
         for task in await self.store.task_ids(namespace, 1_000_000):
             while await self.store.run(
                 "tidy", namespace, task_id=task, limit=TIDIED_AT_ONCE, reader_idle_ms=READER_IDLE_MS
             ):
                 pass
+        for token_id, record in (await self.store.tokens(namespace)).items():
+            expires_at_ms = json.loads(record)["expires_at_ms"]
+            if expires_at_ms is not None and expires_at_ms + self.settings.retention_ms <= self.clock.now_ms():
+                with contextlib.suppress(TokenUnknown):
+                    await self.store.run("revoke_token", namespace, now_ms=self.clock.for_scripts, token_id=token_id)
 
     async def keep_swept(self) -> None:
         """Sweep for ever. A store that does not answer is waited out."""

@@ -17,14 +17,18 @@ import secrets
 from inboxd.broker.history import History
 from inboxd.broker.permission import may_list_tokens, may_mint
 from inboxd.errors import InboxdError, TokenInvalid, TokenUnknown
-from inboxd.model import Identity, NewToken, TokenInfo, TokenMade
+from inboxd.model import Identity, NewToken, TokenInfo, TokenMade, is_namespace
 
 REMEMBERED_MAX = 10_000
+LOGIN_MS = 15 * 60_000
+"""How long a login code is good."""
 _token_parts = re.compile(r"ibx_([a-z0-9][a-z0-9-]{0,62})\.([0-9a-f]{12})\.([A-Za-z0-9_-]{43})\Z").match
 
 
 class Tokens(History):
     remembered: dict[str, Identity]
+    forgotten = 0
+    """How often something was to be forgotten: a look-up that was under way meanwhile is not remembered."""
     _hearing: dict[str, asyncio.Task[None]]
 
     def recall(self, token: str) -> Identity | None:
@@ -43,6 +47,7 @@ class Tokens(History):
             raise TokenInvalid(hint="A token looks like ibx_NAMESPACE.ID.SECRET.")
         namespace, token_id, secret = parts.groups()
         heard = await self._hear_revocations(namespace)
+        forgotten = self.forgotten
         record = await self.store.token(namespace, token_id)
         if record is None:
             raise TokenInvalid()
@@ -53,7 +58,7 @@ class Tokens(History):
         if expires_at_ms is not None and expires_at_ms <= self.clock.now_ms():
             raise TokenInvalid("This token has expired.")
         identity = Identity(namespace, found["role"], found["task"], token_id, expires_at_ms)
-        if heard and self.store.subscribed("tokens", namespace):
+        if heard and forgotten == self.forgotten and self.store.subscribed("tokens", namespace):
             if len(self.remembered) >= REMEMBERED_MAX:
                 self.remembered.clear()
             self.remembered[token] = identity
@@ -66,6 +71,9 @@ class Tokens(History):
             # A made-up namespace must not cost a subscription.
             if namespace not in await self.store.namespaces():
                 return False
+            # Somebody else may have been quicker meanwhile.
+            subscribing = self._hearing.get(namespace)
+        if subscribing is None:
             subscribing = self._hearing[namespace] = asyncio.create_task(
                 self.store.subscribe(
                     "tokens",
@@ -77,12 +85,15 @@ class Tokens(History):
         try:
             await asyncio.shield(subscribing)
         except InboxdError:
-            self._hearing.pop(namespace, None)
+            # Several wait for one attempt: only the first to see it fail may clear it, not the attempt that followed.
+            if self._hearing.get(namespace) is subscribing:
+                del self._hearing[namespace]
             return False
         return True
 
     def _forget(self, namespace: str, token_id: str | None) -> None:
         """Forget one token, or all of a namespace when revocations may have been missed."""
+        self.forgotten += 1
         self.remembered = {
             token: known
             for token, known in self.remembered.items()
@@ -91,6 +102,9 @@ class Tokens(History):
 
     async def create_token(self, who: Identity, new: NewToken) -> TokenMade:
         may_mint(who, new.role)
+        return await self._make_token(who.namespace, new)
+
+    async def _make_token(self, namespace: str, new: NewToken) -> TokenMade:
         token_id, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
         created_at_ms = self.clock.now_ms()
         expires_at_ms = created_at_ms + new.ttl_ms if new.ttl_ms else None
@@ -102,17 +116,17 @@ class Tokens(History):
             "created_at_ms": created_at_ms,
             "expires_at_ms": expires_at_ms,
         }
-        await self.store.remember_namespace(who.namespace)
+        await self.store.remember_namespace(namespace)
         await self.store.run(
             "create_token",
-            who.namespace,
+            namespace,
             now_ms=self.clock.for_scripts,
             token_id=token_id,
             record=json.dumps(record),
             task_id=new.task,
         )
         return TokenMade(
-            token=f"ibx_{who.namespace}.{token_id}.{secret}",
+            token=f"ibx_{namespace}.{token_id}.{secret}",
             token_id=token_id,
             role=new.role,
             task=new.task,
@@ -120,6 +134,22 @@ class Tokens(History):
             created_at_ms=created_at_ms,
             expires_at_ms=expires_at_ms,
         )
+
+    async def offer_login(self, namespace: str) -> str:
+        """A code that makes whoever has it the user, once, within a quarter of an hour."""
+        secret = secrets.token_hex(10)
+        await self.store.put_once(namespace, "login", "user", LOGIN_MS, code_hash=_hash(secret))
+        return f"{namespace}-{secret}" if namespace != "default" else secret
+
+    async def log_in(self, code: str) -> TokenMade:
+        """A user's token for a login code."""
+        namespace, _, secret = code.rpartition("-")
+        namespace = namespace or "default"
+        if is_namespace(namespace):
+            role = await self.store.take_once(namespace, "login", code_hash=_hash(secret))
+            if role is not None:
+                return await self._make_token(namespace, NewToken(role="user", label="login"))
+        raise TokenInvalid("This login code is unknown, used or too old.", hint="`inboxd login-code` prints a new one.")
 
     async def list_tokens(self, who: Identity) -> list[TokenInfo]:
         may_list_tokens(who)

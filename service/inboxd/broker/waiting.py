@@ -8,7 +8,7 @@ to (after a while), so that sending costs nothing for it.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from types import TracebackType
 from typing import Final
 
@@ -33,6 +33,7 @@ class MailWait:
 
     async def __aenter__(self) -> MailWait:
         self._waiting.places[self._place].add(self._news)
+        self._waiting.waiters[self._place[0]] += 1
         try:
             await self._waiting.listen(self._place[0])
         except BaseException:
@@ -50,6 +51,7 @@ class MailWait:
         waiters.discard(self._news)
         if not waiters:
             del self._waiting.places[self._place]
+        self._waiting.waiters[self._place[0]] -= 1
         self._waiting.left(self._place[0])
 
     async def comes(self) -> bool:
@@ -71,6 +73,8 @@ class Waiting:
         self._store = store
         self.closing = False
         self.places: defaultdict[tuple[str, str], set[asyncio.Event]] = defaultdict(set)
+        self.waiters: Counter[str] = Counter()
+        """How many wait in each namespace."""
         self._listening: dict[str, asyncio.Task[None]] = {}
         self._leaving: dict[str, asyncio.TimerHandle] = {}
         self._unsubscribing: dict[str, asyncio.Task[None]] = {}
@@ -100,7 +104,7 @@ class Waiting:
 
     def left(self, namespace: str) -> None:
         """A waiter left; when it was the last, stop listening after a while."""
-        if self.closing or namespace in self._leaving or any(place[0] == namespace for place in self.places):
+        if self.closing or namespace in self._leaving or self.waiters[namespace]:
             return
         self._leaving[namespace] = asyncio.get_running_loop().call_later(
             LISTEN_ON_MS / 1000, self._stop_listening, namespace
@@ -129,7 +133,7 @@ class Waiting:
 
     def count(self) -> int:
         """How many callers wait now."""
-        return sum(len(waiters) for waiters in self.places.values())
+        return self.waiters.total()
 
     def close(self) -> None:
         """Let every waiter go with what it has."""

@@ -14,7 +14,7 @@ from inboxd.broker import Broker
 from inboxd.edges import describe, problems
 from inboxd.edges.auth import Reader
 from inboxd.edges.front import Front
-from inboxd.edges.http_views import api, json_answer
+from inboxd.edges.http_views import api, json_answer, open_api
 from inboxd.edges.observe import RequestLog, Requests, metrics_text
 from inboxd.errors import StoreUnavailable
 
@@ -23,10 +23,21 @@ PAGE_POLICY = "default-src 'none'; style-src 'self'; base-uri 'none'; form-actio
 
 
 def build(broker: Broker, request_log: RequestLog) -> ASGIApp:
-    app = FastAPI(title="inboxd", version=__version__, docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(
+        title="inboxd",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,  # a name with a slash too many is another name, and no answer of ours names a host
+    )
     app.state.broker = broker
     problems.install(app)
+    # The front door serves these itself; here they are described, and their other methods refused.
+    app.include_router(describe.hot)
+    app.include_router(describe.hooks)
     app.include_router(api)
+    app.include_router(open_api)
     requests = Requests()
     requests.waiters = broker.waiting.count
     cache: dict[str, Any] = {}

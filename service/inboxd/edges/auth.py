@@ -10,7 +10,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from inboxd.broker import Broker
-from inboxd.errors import InboxdError, TokenMissing
+from inboxd.errors import TokenInvalid, TokenMissing
 from inboxd.model import Identity
 
 
@@ -32,24 +32,35 @@ async def caller(request: Request) -> Identity:
 Caller = Annotated[Identity, Depends(caller)]
 
 
-class AskForToken(InboxdError):
+class AskForToken(TokenMissing):
     """A token is needed: give it as the password, with any user name."""
 
     # Only for pages a browser opens to read; a browser sends Basic credentials by itself, so nothing that changes
     # anything may ever take them.
-    code, status = "TOKEN_MISSING", 401
+    scheme = "Basic"
+
+
+class AskAgain(TokenInvalid):
+    """This token is unknown, expired or revoked."""
+
+    scheme = "Basic"
 
 
 async def reader(request: Request) -> Identity:
     """A caller of a page that only shows something: the token may come as a Basic password too, so that a browser can ask for it."""
     broker: Broker = request.app.state.broker
     given = request.headers.get("authorization", "")
+    if not given:
+        raise AskForToken()
     if given[:6].lower() == "basic ":
         try:
             _, _, token = base64.b64decode(given[6:], validate=True).decode().partition(":")
         except (binascii.Error, ValueError):
-            raise TokenMissing() from None
-        return await broker.identify(token)
+            raise AskForToken() from None
+        try:
+            return await broker.identify(token)
+        except TokenInvalid as refusal:
+            raise AskAgain(refusal.message, hint=refusal.hint) from None
     return await broker.identify(bearer(request.scope["headers"]))
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from importlib import resources
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, FastAPI, Header, Query
+from fastapi import APIRouter, FastAPI, Header, Path, Query
 from fastapi.openapi.utils import get_openapi
 from jinja2 import Environment, PackageLoader
 
@@ -16,6 +16,7 @@ from inboxd.errors import BY_CODE, InboxdError
 
 # These say what http_api.py answers; they are never called. A test compares the two lists.
 hot = APIRouter(prefix="/v1/tasks/{task}", tags=["messages"])
+hooks = APIRouter(prefix="/v1/hooks", tags=["hooks"])
 
 
 @hot.post("/messages", status_code=201)
@@ -63,6 +64,18 @@ async def unseen(task: TaskPath, what: model.SettleRequest) -> model.Settled:  #
     """Unseen: the transcript shows that the model never got them; they come again."""
 
 
+@hooks.post("/{host}")
+async def hook(  # type: ignore[empty-body]
+    host: Annotated[str, Path(examples=["claude"], description="claude, codex, gemini, qwen, copilot or auto")],
+    given: model.HookRequest,
+    ack: Annotated[Literal["now"] | None, Query(description="this answer is the delivery: nobody will ack")] = None,
+) -> dict[str, Any]:
+    """Hook: the host's own hook input in, the host's own answer out; 204 when there is nothing to say.
+
+    The answer's headers are for whoever prints it: `Inbox-Receipt` and `Inbox-Task` (ack that once it is printed), `Inbox-Messages`.
+    """
+
+
 EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "NewMessage": {"message_id": "b7e1", "body": "Do not touch auth.ts, I am in it.", "priority": "urgent"},
     "NewBroadcast": {"to": ["backend", "frontend"], "body": "The schema changed: pull main."},
@@ -73,6 +86,14 @@ EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "TaskChange": {"title": "The API, second try"},
     "PeersRequest": {"peers": ["frontend"]},
     "PresenceRequest": {"state": "start", "session": "s-1", "machine": "laptop", "host": "claude"},
+    "HookRequest": {
+        "hook_event_name": "PostToolUse",
+        "session_id": "s-1",
+        "tool_name": "Bash",
+        "inbox": {"pull_id": "p-1"},
+    },
+    "NewProbe": {"session": "doctor-1", "nonce": "0123456789abcdef"},
+    "LoginRequest": {"code": "0123456789abcdef0123"},
     "NewToken": {"role": "agent", "task": "backend"},
 }
 PROBLEMS: Final = {
@@ -91,14 +112,13 @@ PROBLEMS: Final = {
 
 def description_of(app: FastAPI) -> dict[str, Any]:
     """The OpenAPI document."""
-    views = [route for route in app.routes if getattr(route, "path", "").startswith("/v1")]
     document = get_openapi(
         title="inboxd",
         version=__version__,
         summary="The mail system for running coding agents.",
         description="Every error has one shape, `{ok: false, error: {code, message, hint, retry_after_ms}}`. "
         "The namespace and the sender come from the token.",
-        routes=[*hot.routes, *views],
+        routes=app.routes,
     )
     schemas = document["components"]["schemas"]
     for unused in ("HTTPValidationError", "ValidationError"):

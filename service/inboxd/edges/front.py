@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from inboxd.broker import Broker
+from inboxd.edges.hooks import HOOK
 from inboxd.edges.http_api import HOT, Call, ClientGone
 from inboxd.edges.observe import RequestIds, RequestLog, Requests
-from inboxd.edges.problems import of, problem_bytes, problem_headers
+from inboxd.edges.problems import bug, of, problem_bytes, problem_headers
 from inboxd.errors import BodyTooLarge, InboxdError
 
 log = logging.getLogger("inboxd.http")
 
 TASKS = "/v1/tasks/"
-JSON_HEADER = (b"content-type", b"application/json")
+HOOKS = "/v1/hooks/"
 
 
 class Front:
@@ -41,16 +43,19 @@ class Front:
         path: str = scope["path"]
         method: str = scope["method"]
         hot = None
-        task = ""
+        place = ""
         if path.startswith(TASKS):
-            task, _, verb = path[len(TASKS) :].partition("/")
+            place, _, verb = path[len(TASKS) :].partition("/")
             hot = HOT.get((method, verb))
+        elif method == "POST" and path.startswith(HOOKS):
+            place = path[len(HOOKS) :]
+            hot = HOOK
         self._requests.running += 1
         status, route = 499, "unknown"
         try:
             if hot is not None:
                 route = hot.template
-                status = await self._hot(hot.handle, Call(self._broker, scope, receive, task), send, request_id)
+                status = await self._hot(hot.handle, Call(self._broker, scope, receive, place), send, request_id)
             else:
                 status, route = await self._cold(scope, receive, send, request_id)
         finally:
@@ -61,19 +66,20 @@ class Front:
             self._request_log.note(request_id, method, path, status, seconds, client[0] if client else "")
 
     async def _hot(self, handle: Callable[[Call], object], call: Call, send: Send, request_id: bytes) -> int:
-        headers = [JSON_HEADER]
         try:
             status, body = await handle(call)  # type: ignore[misc]
+            headers: Iterable[tuple[bytes, bytes]] = call.headers
         except ClientGone:
             return 499
         except Exception as error:
             problem = self._problem(error, request_id)
             status, body, headers = problem.status, problem_bytes(problem), problem_headers(problem)
+        length = ((b"content-length", b"%d" % len(body)),) if status != 204 else ()
         await send(
             {
                 "type": "http.response.start",
                 "status": status,
-                "headers": [*headers, (b"content-length", b"%d" % len(body)), (b"x-request-id", request_id)],
+                "headers": [*headers, *length, (b"x-request-id", request_id)],
             }
         )
         await send({"type": "http.response.body", "body": body})
@@ -82,29 +88,41 @@ class Front:
     async def _cold(self, scope: Scope, receive: Receive, send: Send, request_id: bytes) -> tuple[int, str]:
         """Everything FastAPI answers, with the same size limit, id and last resort."""
         status = 499
-        started = False
+        started = finished = gone = False
         taken = 0
+        scope["request_id"] = request_id.decode()
 
         async def measured() -> Message:
-            nonlocal taken
+            nonlocal taken, gone
             message = await receive()
+            gone = message["type"] == "http.disconnect"
             taken += len(message.get("body", b""))
             if taken > self._request_bytes_max:
                 raise BodyTooLarge(f"The request is larger than {self._request_bytes_max} bytes.")
             return message
 
         async def stamped(message: Message) -> None:
-            nonlocal status, started
+            nonlocal status, started, finished
+            if gone:
+                return  # there is nobody to answer
             if message["type"] == "http.response.start":
                 started = True
                 status = message["status"]
                 message["headers"] = [*message["headers"], (b"x-request-id", request_id)]
+            elif message["type"] == "http.response.body":
+                finished = not message.get("more_body", False)
             await send(message)
 
         try:
             await self._app(scope, measured, stamped)
+        except ClientDisconnect:
+            # The caller hung up before its request was whole.
+            return 499, _template(scope)
         except Exception as error:
             problem = self._problem(error, request_id)
+            if finished:
+                # Starlette answers a bug by our handler and then raises it again, for the log.
+                return status, _template(scope)
             if started:
                 raise
             body = problem_bytes(problem)
@@ -116,15 +134,16 @@ class Front:
             ]
             await send({"type": "http.response.start", "status": status, "headers": headers})
             await send({"type": "http.response.body", "body": body})
-        route = scope.get("route")
-        return status, getattr(route, "path", "unknown")
+        return status, _template(scope)
 
     def _problem(self, error: Exception, request_id: bytes) -> InboxdError:
         problem = of(error)
         if problem is None:
             log.error("a request failed", exc_info=error, extra={"request_id": request_id.decode()})
-            problem = InboxdError(
-                "Something went wrong inside inboxd.",
-                hint=f"The log has the details under {request_id.decode()}.",
-            )
+            problem = bug(request_id.decode())
         return problem
+
+
+def _template(scope: Scope) -> str:
+    """The route FastAPI found, as it is written; never what the caller typed."""
+    return getattr(scope.get("route"), "path", "unknown")

@@ -24,6 +24,7 @@ from inboxd.model import Identity, NewMessage, PullRequest, SettleRequest, Store
 
 Model = TypeVar("Model", bound=BaseModel)
 Answer = tuple[int, bytes]
+JSON: Final = ((b"content-type", b"application/json"),)
 
 
 class ClientGone(Exception):
@@ -31,21 +32,27 @@ class ClientGone(Exception):
 
 
 class Call:
-    """One request to a hot route."""
+    """One request to a hot route. `place` is what its path names: a task, or a host."""
 
-    __slots__ = ("broker", "receive", "scope", "task")
+    __slots__ = ("broker", "headers", "place", "receive", "scope")
 
-    def __init__(self, broker: Broker, scope: Scope, receive: Receive, task: str) -> None:
+    def __init__(self, broker: Broker, scope: Scope, receive: Receive, place: str) -> None:
         self.broker = broker
         self.scope = scope
         self.receive = receive
-        self.task = task
+        self.place = place
+        self.headers: tuple[tuple[bytes, bytes], ...] = JSON
+        """Of the answer."""
 
-    async def who(self) -> Identity:
+    async def caller(self) -> Identity:
         token = bearer(self.scope["headers"])
         known = self.broker.recall(token)
-        who = known if known is not None else await self.broker.identify(token)
-        if not model.is_task_id(self.task):
+        return known if known is not None else await self.broker.identify(token)
+
+    async def who(self) -> Identity:
+        """The caller, of a route whose path names a task."""
+        who = await self.caller()
+        if not model.is_task_id(self.place):
             raise InvalidRequest("A task's name has letters, digits, `.`, `_` and `-`, 64 at most.")
         return who
 
@@ -57,6 +64,9 @@ class Call:
 
     async def read(self, kind: type[Model]) -> Model:
         """The request's body, checked. An empty one stands for `{}`."""
+        return kind.__pydantic_validator__.validate_json(await self.body() or b"{}")  # type: ignore[no-any-return]
+
+    async def body(self) -> bytes:
         limit = self.broker.settings.request_bytes_max
         message = await self.receive()
         body: bytes = message.get("body", b"")
@@ -69,7 +79,7 @@ class Call:
             raise ClientGone
         if len(body) > limit:
             raise BodyTooLarge(f"The request is larger than {limit} bytes.")
-        return kind.__pydantic_validator__.validate_json(body or b"{}")  # type: ignore[no-any-return]
+        return body
 
     async def while_connected(self, work: Awaitable[Any]) -> Any:
         """Wait for something slow, but not for a caller that has hung up: mail must not be handed to nobody."""
@@ -98,13 +108,13 @@ async def send(call: Call) -> Answer:
             raise InvalidRequest("Idempotency-Key and message_id differ.", hint="Give one of them, or the same twice.")
         # Checked again as a message_id: the header has the same grammar.
         new = NewMessage.model_validate({**new.model_dump(), "message_id": key})
-    return 201, sent_json(await call.broker.send(who, call.task, new))
+    return 201, sent_json(await call.broker.send(who, call.place, new))
 
 
 async def pull(call: Call) -> Answer:
     who = await call.who()
     want = await call.read(PullRequest)
-    pulling = call.broker.pull(who, call.task, want)
+    pulling = call.broker.pull(who, call.place, want)
     found = await (call.while_connected(pulling) if want.wait_ms else pulling)
     receipt = b'"%b"' % found.receipt.encode() if found.receipt else b"null"
     return 200, b'{"receipt":%b,"pull_id":"%b","messages":%b,"pending":%d,"left":%d}' % (
@@ -119,15 +129,15 @@ async def pull(call: Call) -> Answer:
 async def pending(call: Call) -> Answer:
     who = await call.who()
     wait_ms = _wait_ms(call.scope["query_string"])
-    asking = call.broker.pending(who, call.task, wait_ms)
-    return 200, pending_json(call.task, await (call.while_connected(asking) if wait_ms else asking))
+    asking = call.broker.pending(who, call.place, wait_ms)
+    return 200, pending_json(call.place, await (call.while_connected(asking) if wait_ms else asking))
 
 
 def _settling(verb: str) -> Callable[[Call], Awaitable[Answer]]:
     async def settle(call: Call) -> Answer:
         who = await call.who()
         what = await call.read(SettleRequest)
-        done = await call.broker.settle(who, verb, call.task, what)
+        done = await call.broker.settle(who, verb, call.place, what)
         ids, lost = (",".join(f'"{one}"' for one in some).encode() for some in done)
         return 200, b'{"ok":true,"message_ids":[%b],"lost":[%b]}' % (ids, lost)
 

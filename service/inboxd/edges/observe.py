@@ -16,7 +16,7 @@ import os
 import re
 import sys
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -30,6 +30,7 @@ from inboxd import __version__
 BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
 LOG_EVERY_MS: Final = 200
 PAUSES_KEPT: Final = 1_000
+_plain_path = re.compile(r"[A-Za-z0-9/._~-]*\Z").match
 _given_id = re.compile(rb"[A-Za-z0-9._:-]{1,64}\Z").match
 
 
@@ -47,6 +48,23 @@ class RequestIds:
         return f"{self._start}{next(self._count):x}".encode()
 
 
+_pauses_s: deque[float] = deque(maxlen=PAUSES_KEPT)
+
+
+def watch_collector() -> None:
+    """From now on, note how long the garbage collector stops the process. (The collections of the start stop nobody.)"""
+    began = 0.0
+
+    def ran(phase: str, _info: dict[str, int]) -> None:
+        nonlocal began
+        if phase == "start":
+            began = time.perf_counter()
+        else:
+            _pauses_s.append(time.perf_counter() - began)
+
+    gc.callbacks.append(ran)
+
+
 class Requests(Collector):
     """Requests by route, method and status, and how long they took."""
 
@@ -56,16 +74,6 @@ class Requests(Collector):
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self.running = 0
         self.waiters: Callable[[], int] = lambda: 0
-        self.pauses: list[float] = []
-        self._pause_began = 0.0
-        gc.callbacks.append(self._collector_ran)
-
-    def _collector_ran(self, phase: str, _info: dict[str, int]) -> None:
-        if phase == "start":
-            self._pause_began = time.perf_counter()
-        else:
-            self.pauses.append(time.perf_counter() - self._pause_began)
-            del self.pauses[:-PAUSES_KEPT]
 
     def note(self, route: str, method: str, status: int, seconds: float) -> None:
         self.counts[route, method, status] += 1
@@ -87,7 +95,7 @@ class Requests(Collector):
         yield durations
         yield GaugeMetricFamily("inboxd_requests_running", "Requests being answered now", value=self.running)
         yield GaugeMetricFamily("inboxd_waiters", "Callers blocked until mail comes", value=self.waiters())
-        pauses = sorted(self.pauses) or [0.0]
+        pauses = sorted(_pauses_s) or [0.0]
         collector = GaugeMetricFamily(
             "inboxd_collector_pause_seconds",
             "Pauses of Python's garbage collector, lately",
@@ -121,9 +129,10 @@ class RequestLog:
             return
         at = time.time()
         if self._as_json:
+            quoted = f'"{path}"' if _plain_path(path) else json.dumps(path)
             line = (
                 f'{{"at_ms":{at * 1000:.0f},"level":"info","event":"request","request_id":"{request_id.decode()}",'
-                f'"method":"{method}","path":{json.dumps(path)},"status":{status},"ms":{seconds * 1000:.2f},"client":"{client}"}}\n'
+                f'"method":"{method}","path":{quoted},"status":{status},"ms":{seconds * 1000:.2f},"client":"{client}"}}\n'
             )
         else:
             clock = time.strftime("%H:%M:%S", time.localtime(at))

@@ -24,6 +24,9 @@ one slot and every operation on it is one script. Only `version` and `namespaces
 | timeline | stream | `<n>-0`: every message to or from the task | entries when their message is gone; key with its task |
 | pull | list | what one pull handed over: session, mode, then `<fence> <message_id>` each | TTL `pull_record_ms` |
 | cast | string | what one broadcast reached: hash and JSON list of message ids | TTL `retention_ms` |
+| session | hash | what a host's session needs remembered: `continuations` in a row, `in_subagent` | TTL of a day |
+| login | string | a login code's hash → the role it gives | TTL; gone once used |
+| probe | string | a nonce of `inbox doctor` for one made-up session | TTL of a minute; gone once shown |
 | msg | hash | the message once: `doc` (its content as JSON), its state, fence, attempts, history; also the dedupe record | TTL `retention_ms` once settled; none before, nor when dead |
 """
 
@@ -62,6 +65,9 @@ ROWS: Final[dict[str, Row]] = {
     "timeline": Row("stream", "timeline:{task_id}", "task"),
     "pull": Row("list", "pull:{task_id}:{pull_id}", "ttl"),
     "cast": Row("string", "cast:{message_id}", "ttl"),
+    "session": Row("hash", "session:{task_id}:{session}", "ttl"),
+    "login": Row("string", "login:{code_hash}", "ttl"),
+    "probe": Row("string", "probe:{task_id}:{session}", "ttl"),
     "msg": Row("hash", "msg:{message_id}", "settled"),
 }
 
@@ -73,6 +79,11 @@ def prefix(namespace: str) -> str:
 def key(namespace: str, row: str, **parts: str) -> str:
     """The key of one row, for one namespace."""
     return prefix(namespace) + ROWS[row].template.format_map(parts)
+
+
+def task(namespace: str, task_id: str) -> str:
+    """The same for the row asked for most."""
+    return f"{ROOT}{{{namespace}}}:task:{task_id}"
 
 
 def channel(namespace: str) -> str:

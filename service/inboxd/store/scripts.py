@@ -2,7 +2,7 @@
 
 A script's two binding lines (`local a, b = unpack(KEYS)` and `… = unpack(ARGV)`) are its contract: the order of slots
 exists there and nowhere else. KEYS are rows of keys.py; their parts (task_id, message_id, pull_id) are taken from
-the arguments. What every call passes alike (limits, retention) is bound once, from the settings.
+the arguments. What most calls pass alike (limits, retention) has a default, bound once, from the settings.
 
 `-- Uses` names functions of lua/lib. They are placed behind the binding lines, so they may use what these bind; what they
 need bound, they say in `-- Needs`, and it is checked here, when the service starts and not when the line is reached.
@@ -51,21 +51,17 @@ def _with_needed(names: list[str], placed: dict[str, str]) -> dict[str, str]:
     return placed
 
 
-def _key_maker(row: str) -> Callable[[str, Mapping[str, Any]], str]:
-    template = keys.ROWS[row].template
-    fixed, _, rest = template.partition("{")
-    if not rest:
-        return lambda prefix, _given: prefix + template
-    part, _, tail = rest.partition("}")
-    if not tail:
-        return lambda prefix, given: f"{prefix}{fixed}{given[part]}"
-    return lambda prefix, given: prefix + template.format_map(given)
+def _key_expression(row: str) -> str:
+    """A key as Python that adds up its parts: `prefix + "task:" + task_id`."""
+    parts = re.split(r"{(\w+)}", keys.ROWS[row].template)
+    said = [part if i % 2 else repr(part) for i, part in enumerate(parts) if part]
+    return " + ".join(["prefix", *said])
 
 
 class Script:
     """One Lua file, ready to be called."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, fixed: Mapping[str, Value]) -> None:
         self.name = name
         source = (_LUA / f"{name}.lua").read_text()
         shebang, _, rest = source.partition("\n")
@@ -81,9 +77,25 @@ class Script:
         self.refuses = _words(source, "Refuses")
         self.source = "\n".join([shebang, bindings, *functions.values(), body])
         self.sha = hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
-        self.make_keys = [_key_maker(row) for row in self.key_names]
-        parts = {part for row in self.key_names for part in re.findall(r"{(\w+)}", keys.ROWS[row].template)}
-        self.takes = frozenset({*self.arg_names, *parts})
+        parts = [part for row in self.key_names for part in re.findall(r"{(\w+)}", keys.ROWS[row].template)]
+        self.takes = list(dict.fromkeys([*self.arg_names, *parts]))
+        self.bind = self._binder(fixed)
+
+    def _binder(self, fixed: Mapping[str, Value]) -> Callable[..., tuple[str | bytes | int, ...]]:
+        """A Python function with the script's own argument names, which gives what follows EVALSHA's sha.
+
+        Compiled once: a wrong name is Python's own TypeError, and the hottest call there is binds nothing at run time
+        that was known at the start. The source is made of names from our own Lua files only.
+        """
+        wire = [_key_expression(row) for row in self.key_names]
+        wire += [arg if isinstance(fixed.get(arg), int) else f"_wire({arg})" for arg in self.arg_names]
+        named = [f"{arg}={_wire(fixed[arg])!r}" if arg in fixed else arg for arg in self.takes]
+        signature = ", ".join(["prefix", "*", *named] if named else ["prefix"])
+        code = f"def {self.name}({signature}): return ({len(self.key_names)}, {', '.join(wire)},)"
+        made: dict[str, Any] = {"_wire": _wire}
+        exec(code, made)  # noqa: S102
+        binder: Callable[..., tuple[str | bytes | int, ...]] = made[self.name]
+        return binder
 
 
 class Scripts:
@@ -91,30 +103,21 @@ class Scripts:
 
     def __init__(self, connection: Connection, fixed: Mapping[str, Value]) -> None:
         self._connection = connection
-        self._scripts = {name: Script(name) for name in names()}
-        self._fixed = {
-            name: {given: value for given, value in fixed.items() if given in script.takes}
-            for name, script in self._scripts.items()
-        }
+        self._scripts = {name: Script(name, fixed) for name in names()}
 
     async def run(self, name: str, namespace: str, **given: Value) -> Any:
         """Run one operation in one namespace. A missing or unknown argument never reaches Redis."""
         script = self._scripts[name]
-        bound = {**self._fixed[name], **given}
-        if bound.keys() != script.takes:
-            odd = sorted(bound.keys() ^ script.takes)
-            raise TypeError(f"{name}.lua takes {sorted(script.takes)}; wrong or missing: {odd}")
-        prefix = keys.prefix(namespace)
-        call_keys = [make(prefix, bound) for make in script.make_keys]
-        arguments = [_wire(bound[arg]) for arg in script.arg_names]
-        route = call_keys[0]
+        bound = script.bind(keys.prefix(namespace), **given)
+        route = bound[1]
+        assert isinstance(route, str)
         try:
-            return await self._connection.call(route, "EVALSHA", script.sha, len(call_keys), *call_keys, *arguments)
+            return await self._connection.call(route, "EVALSHA", script.sha, *bound)
         except ResponseError as refusal:
             if not str(refusal).startswith("NOSCRIPT"):
                 raise _named(refusal, name) from None
         try:
-            return await self._connection.call(route, "EVAL", script.source, len(call_keys), *call_keys, *arguments)
+            return await self._connection.call(route, "EVAL", script.source, *bound)
         except ResponseError as refusal:
             raise _named(refusal, name) from None
 

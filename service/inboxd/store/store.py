@@ -6,7 +6,6 @@ It speaks and does not judge: what comes back is what Redis said, in bytes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from redis.exceptions import ResponseError
 
@@ -14,7 +13,7 @@ from inboxd.errors import StoreFull, StoreUnavailable
 from inboxd.settings import Settings
 from inboxd.store import keys
 from inboxd.store.connection import Connection
-from inboxd.store.scripts import Scripts, Value
+from inboxd.store.scripts import Scripts
 from inboxd.store.versions import DATA_VERSION
 
 COUNTERS = ("created_at_ms", "queued:urgent", "queued:high", "queued:normal", "queued:low", "held", "due_ms")
@@ -24,7 +23,7 @@ COUNTERS = ("created_at_ms", "queued:urgent", "queued:high", "queued:normal", "q
 class Store:
     def __init__(self, connection: Connection, settings: Settings) -> None:
         self.connection = connection
-        self._scripts = Scripts(
+        scripts = Scripts(
             connection,
             {
                 "attempts_max": settings.attempts_max,
@@ -34,15 +33,18 @@ class Store:
                 "presence_every_ms": settings.presence_every_ms,
                 "record_ms": settings.pull_record_ms,
                 "retention_ms": settings.retention_ms,
+                # What only a hook asks for.
+                "overhead_chars": 0,
+                "fresh_only": "",
+                "uncounted": "",
             },
         )
-
-    async def run(self, script: str, namespace: str, **given: Value) -> Any:
-        return await self._scripts.run(script, namespace, **given)
+        self.run = scripts.run
+        """Run one operation, by its script's name. (No method around it: binding twenty arguments twice shows.)"""
 
     async def counters(self, namespace: str, task: str) -> list[bytes | None]:
         """One HMGET: the cheapest question there is."""
-        name = keys.key(namespace, "task", task_id=task)
+        name = keys.task(namespace, task)
         found: list[bytes | None] = await self.connection.call(name, "HMGET", name, *COUNTERS)
         return found
 
@@ -55,12 +57,6 @@ class Store:
     async def peers(self, namespace: str, task: str) -> list[str]:
         name = keys.key(namespace, "peers", task_id=task)
         return sorted(peer.decode() for peer in await self.connection.call(name, "SMEMBERS", name))
-
-    async def due(self, namespace: str, now_ms: int, limit: int) -> list[str]:
-        """Tasks with a deadline that has passed."""
-        name = keys.key(namespace, "due")
-        found = await self.connection.call(name, "ZRANGE", name, "-inf", now_ms, "BYSCORE", "LIMIT", 0, limit)
-        return [task.decode() for task in found]
 
     async def token(self, namespace: str, token_id: str) -> bytes | None:
         name = keys.key(namespace, "tokens")
@@ -82,6 +78,26 @@ class Store:
         name = keys.key(namespace, "events")
         rows = await self.connection.call(name, "XRANGE", name, f"({number}-0", "+", "COUNT", limit)
         return [row[1][1] for row in rows]
+
+    async def continuations(self, namespace: str, task: str, session: str) -> int:
+        """How often in a row this session's turn was kept going."""
+        name = keys.key(namespace, "session", task_id=task, session=session)
+        return int(await self.connection.call(name, "HGET", name, "continuations") or 0)
+
+    async def in_subagent(self, namespace: str, task: str, session: str) -> bool:
+        """Whether the session is inside a subagent that does not say so itself."""
+        name = keys.key(namespace, "session", task_id=task, session=session)
+        return bool(await self.connection.call(name, "HEXISTS", name, "in_subagent"))
+
+    async def put_once(self, namespace: str, row: str, content: str, ttl_ms: int, **parts: str) -> None:
+        """Leave something to be taken once (a login code, a probe)."""
+        name = keys.key(namespace, row, **parts)
+        await self.connection.call(name, "SET", name, content, "PX", ttl_ms)
+
+    async def take_once(self, namespace: str, row: str, **parts: str) -> bytes | None:
+        name = keys.key(namespace, row, **parts)
+        found: bytes | None = await self.connection.call(name, "GETDEL", name)
+        return found
 
     async def namespaces(self) -> list[str]:
         found = await self.connection.call(keys.NAMESPACES, "SMEMBERS", keys.NAMESPACES)

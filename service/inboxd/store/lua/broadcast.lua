@@ -5,7 +5,7 @@
 -- After    QUEUED in each inbox; a repeat reaches whom the first reached, even if tasks have come since
 -- Returns  {duplicate, {pending, recipient state, last heard, message} of each}
 -- Refuses  TASK_UNKNOWN MESSAGE_ID_REUSED HOPS_EXCEEDED
--- Uses     clock admit enqueue pending hear view publish
+-- Uses     clock admit enqueue pending view publish
 
 local meta, events, tasks, due, cast = unpack(KEYS)
 local now_ms, copies, tail, sender, sender_task, priority, kind, hash, chars, topic, ttl_ms, reply_to, awaiting, thread_id, hops, create, hops_max, events_max, retention_ms, idle_after_ms, presence_every_ms = unpack(ARGV)
@@ -50,8 +50,5 @@ for i, entry in ipairs(specs) do
   reached[i] = {task_id = entry.spec.task_id, message_id = entry.spec.message_id}
 end
 redis.call('SET', cast, cjson.encode({hash = hash, reached = reached}), 'PX', retention_ms)
-if sender_task ~= '' and redis.call('HEXISTS', key('task', sender_task), 'created_at_ms') == 1 then
-  hear(sender_task, '')
-end
 publish()
 return answer(0, reached)

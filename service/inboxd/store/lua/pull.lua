@@ -2,16 +2,18 @@
 -- pull: hand the next messages of one inbox to one session.
 --
 -- Before   QUEUED
--- After    IN_FLIGHT, held by the session until now + hold_ms; with `ack`, DELIVERED at once
--- Returns  {pending, left at or above min_rank, {messages}}
+-- After    IN_FLIGHT, held by the session until now + hold_ms
+-- Returns  {pending, left at or above min_rank, {messages}, `ack` or `hold`: how it was first asked for}
 -- Refuses  TASK_UNKNOWN PULL_ID_REUSED
--- Uses     clock key priorities message reclaim turn announce deliver pending hear set_due view publish
+-- Uses     clock key priorities message reclaim drop turn announce pending hear set_due view publish
 --
--- A repeat of a pull_id returns what is still held under it (with `ack`: what it delivered) and takes nothing new.
+-- A repeat of a pull_id returns what is still held under it (with `ack`: also what it delivered) and takes nothing new. Delivering is
+-- never done here, even with `ack`: a copy of this call that arrives late, when its caller is long gone, may only take what comes back.
+-- `overhead_chars` is what showing each message costs beside its text; `fresh_only` leaves out what was handed over before.
 -- An empty pull writes nothing but, now and then, that the session lives.
 
 local meta, events, tasks, due, task, holds, pull = unpack(KEYS)
-local now_ms, task_id, session, pull_id, max, max_chars, min_rank, hold_ms, ack, heard, attempts_max, record_ms, events_max, retention_ms, idle_after_ms, presence_every_ms = unpack(ARGV)
+local now_ms, task_id, session, pull_id, max, max_chars, min_rank, hold_ms, ack, heard, overhead_chars, fresh_only, attempts_max, record_ms, events_max, retention_ms, idle_after_ms, presence_every_ms = unpack(ARGV)
 
 local known = redis.call('HMGET', task, 'created_at_ms', 'due_ms')
 if not known[1] then
@@ -36,7 +38,7 @@ if #earlier > 0 then
       end
     end
   end
-  return {pending(task_id), pending(task_id, min_rank), again}
+  return {pending(task_id), pending(task_id, min_rank), again, earlier[2]}
 end
 
 if known[2] and tonumber(known[2]) <= now then
@@ -46,6 +48,7 @@ if heard == '1' then
   hear(task_id, session)
 end
 
+local mode = ack == '1' and 'ack' or 'hold'
 local taken = {}
 local room_chars = tonumber(max_chars)
 
@@ -55,7 +58,12 @@ local function take(id, chars)
   if not m or m.state ~= 'queued' then
     return true
   end
-  chars = tonumber(chars)
+  if m.expires_at_ms and m.expires_at_ms <= now then
+    -- One of more than reclaim looks at: still, what has expired is never handed over.
+    drop(m, 'expired', 'ttl')
+    return true
+  end
+  chars = tonumber(chars) + tonumber(overhead_chars)
   if room_chars and chars > room_chars and #taken > 0 then
     return false
   end
@@ -77,11 +85,7 @@ local function take(id, chars)
   m.attempts = m.attempts + 1
   m.holder = session
   turn(m, 'in_flight', session, 'fence', m.fence, 'attempts', m.attempts, 'holder', session)
-  if ack == '1' then
-    deliver(m, session)
-  else
-    announce(m, 'task_message_in_flight', {session = session, attempts = m.attempts})
-  end
+  announce(m, 'task_message_in_flight', {session = session, attempts = m.attempts})
   taken[#taken + 1] = {id = id, fence = m.fence}
   return true
 end
@@ -113,7 +117,7 @@ local function take_new(priority, waiting)
           end
         end
         local ahead = redis.call('XRANGE', inbox, '(' .. last, '+', 'COUNT', 1)
-        if not ahead[1] or tonumber(ahead[1][2][4]) > room_chars then
+        if not ahead[1] or tonumber(ahead[1][2][4]) + tonumber(overhead_chars) > room_chars then
           return false
         end
       end
@@ -136,7 +140,7 @@ for _, priority in ipairs(priorities) do
   end
   local counts = redis.call('HMGET', task, 'queued:' .. priority, 'returned:' .. priority)
   local queued, returned = tonumber(counts[1]) or 0, tonumber(counts[2]) or 0
-  if returned > 0 and not take_returned(priority) then
+  if returned > 0 and fresh_only ~= '1' and not take_returned(priority) then
     break
   end
   if queued - returned > 0 and #taken < tonumber(max) and not take_new(priority, queued - returned) then
@@ -146,9 +150,9 @@ end
 
 if #taken == 0 then
   publish()
-  return {pending(task_id), pending(task_id, min_rank), {}}
+  return {pending(task_id), pending(task_id, min_rank), {}, mode}
 end
-redis.call('RPUSH', pull, session, ack == '1' and 'ack' or 'hold')
+redis.call('RPUSH', pull, session, mode)
 local shown = {}
 for i, one in ipairs(taken) do
   redis.call('RPUSH', pull, one.fence .. ' ' .. one.id)
@@ -157,4 +161,4 @@ end
 redis.call('PEXPIRE', pull, record_ms)
 set_due(task_id)
 publish()
-return {pending(task_id), pending(task_id, min_rank), shown}
+return {pending(task_id), pending(task_id, min_rank), shown, mode}

@@ -31,6 +31,9 @@ if m.state == 'dead' then
     redis.call('ZADD', key('ttls', m.task), m.expires_at_ms, m.id)
     set_due(m.task)
   end
+  if m.topic ~= '' then
+    redis.call('HSETNX', key('topics', m.task), m.sender .. ' ' .. m.topic, m.id)
+  end
   announce(m, 'task_message_queued', {requeued = true})
   publish()
 end

@@ -20,5 +20,9 @@ local function give_back(m, reason)
   if m.expires_at_ms then
     redis.call('ZADD', key('ttls', m.task), m.expires_at_ms, m.id)
   end
+  if m.topic ~= '' then
+    -- It speaks for its topic again, unless a newer message does by now.
+    redis.call('HSETNX', key('topics', m.task), m.sender .. ' ' .. m.topic, m.id)
+  end
   announce(m, 'task_message_returned', {reason = reason})
 end

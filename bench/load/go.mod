@@ -1,0 +1,3 @@
+module inboxd/bench/load
+
+go 1.25

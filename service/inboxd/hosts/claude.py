@@ -1,0 +1,55 @@
+"""Claude Code: every boundary there is, and the only host seen to pass a refusal's reason on to the model (the urgent gate).
+
+Its context is cut at 10,000 UTF-16 units and arrives without tags on current models, within `<system-reminder>` on older ones.
+Eight continuations in a row are obeyed and the ninth is ignored, so we stop at seven. SessionEnd and Notification hear nobody.
+"""
+
+from __future__ import annotations
+
+from inboxd.hosts.boundary import Boundary, HookInput
+from inboxd.hosts.host import Host
+
+
+class Claude(Host):
+    def boundary_of(self, given: HookInput) -> Boundary:
+        # Internal agents end without a type; what is said to them reaches nobody.
+        if given.event == "SubagentStop" and not given.agent_type:
+            return Boundary.NONE
+        return super().boundary_of(given)
+
+
+HOST = Claude(
+    name="claude",
+    events={
+        "SessionStart": Boundary.START,
+        "UserPromptSubmit": Boundary.PROMPT,
+        "PreToolUse": Boundary.BEFORE_TOOL,
+        "PostToolUse": Boundary.AFTER_TOOL,
+        "PostToolUseFailure": Boundary.AFTER_TOOL,
+        "PostToolBatch": Boundary.AFTER_TOOL,
+        "SubagentStart": Boundary.SUBAGENT_START,
+        "SubagentStop": Boundary.SUBAGENT_END,
+        "Stop": Boundary.TURN_END,
+        "Notification": Boundary.WAITS_FOR_PERSON,
+        "SessionEnd": Boundary.END,
+    },
+    # Not PostToolBatch: it follows the tools' own events, and would only ask a second time.
+    hooked={
+        "SessionStart": None,
+        "UserPromptSubmit": None,
+        "PreToolUse": "*",
+        "PostToolUse": "*",
+        "PostToolUseFailure": "*",
+        "SubagentStart": None,
+        "SubagentStop": None,
+        "Stop": None,
+        "Notification": None,
+        "SessionEnd": None,
+    },
+    settings_files=("~/.claude/settings.json", ".claude/settings.json"),
+    timeout_unit="s",
+    context_chars_max=9_000,
+    reason_chars_max=9_000,
+    continuations_max=7,
+    gates=True,
+)
