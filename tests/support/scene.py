@@ -28,7 +28,7 @@ DEFAULTS: dict[str, Any] = {
     "thread_id": "", "hops": 0, "create": "", "pull_id": "p-1", "max": 20, "max_chars": "", "min_rank": 0,
     "hold_ms": 30_000, "ack": "", "heard": "", "receipt": "", "ids": "[]", "title": "", "wanted_peers": "[]",
     "set_title": "", "force": "", "limit": 1_000, "by": "operator", "sign": "heartbeat", "detail": "", "machine": "",
-    "host": "", "reader_idle_ms": 3_600_000, "before": "", "scan_max": 2_000, "states": "", "senders": "", "kinds": "",
+    "host": "", "reader_idle_ms": 3_600_000, "after": "", "before": "", "scan_max": 2_000, "states": "", "senders": "", "kinds": "",
     "direction": "",
 }  # fmt: skip
 _BOUND_BY = re.compile(r"^local (.+) = unpack\((KEYS|ARGV)\)$", re.MULTILINE)

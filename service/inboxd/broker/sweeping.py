@@ -34,10 +34,19 @@ class Sweeping(Delivery):
     async def tidy(self, namespace: str) -> None:
         """Drop what outlived its use: timeline rows of messages that are gone, readers that are gone, tokens that expired."""
         for task in await self.store.task_ids(namespace, 1_000_000):
-            while await self.store.run(
-                "tidy", namespace, task_id=task, limit=TIDIED_AT_ONCE, reader_idle_ms=READER_IDLE_MS
-            ):
-                pass
+            after: bytes | None = b""
+            while after is not None:
+                after = (
+                    await self.store.run(
+                        "tidy",
+                        namespace,
+                        task_id=task,
+                        after=after,
+                        limit=TIDIED_AT_ONCE,
+                        reader_idle_ms=READER_IDLE_MS,
+                    )
+                    or None
+                )
         for token_id, record in (await self.store.tokens(namespace)).items():
             expires_at_ms = json.loads(record)["expires_at_ms"]
             if expires_at_ms is not None and expires_at_ms + self.settings.retention_ms <= self.clock.now_ms():

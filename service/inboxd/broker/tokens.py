@@ -84,10 +84,12 @@ class Tokens(History):
             )
         try:
             await asyncio.shield(subscribing)
-        except InboxdError:
+        except Exception as problem:
             # Several wait for one attempt: only the first to see it fail may clear it, not the attempt that followed.
             if self._hearing.get(namespace) is subscribing:
                 del self._hearing[namespace]
+            if not isinstance(problem, InboxdError):
+                raise
             return False
         return True
 

@@ -53,7 +53,9 @@ else
       redis.call('XGROUP', 'DELCONSUMER', inbox, 'readers', session)
     end
   end
-  redis.call('HDEL', task, 'waits_for_person')
+  if sign == 'terminated' or known[3] == session then
+    redis.call('HDEL', task, 'waits_for_person')
+  end
   if sign == 'terminated' then
     redis.call('HSET', task, 'terminated_at_ms', whole(now))
     become('terminated')

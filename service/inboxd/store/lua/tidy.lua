@@ -1,22 +1,20 @@
 #!lua flags=allow-oom
 -- tidy: drop a task's timeline rows whose message is gone, and readers that hold nothing and are long silent.
 --
--- Returns  1 when more is left to do, else 0
+-- Returns  the row to go on behind, or '' when there was nothing more to drop
 -- Uses     key priorities
 
 local meta, timeline = unpack(KEYS)
-local task_id, limit, reader_idle_ms = unpack(ARGV)
+local task_id, after, limit, reader_idle_ms = unpack(ARGV)
 
-local gone = {}
-local rows = redis.call('XRANGE', timeline, '-', '+', 'COUNT', limit)
+local last, dropped = '', 0
+local rows = redis.call('XRANGE', timeline, after == '' and '-' or '(' .. after, '+', 'COUNT', limit)
 for _, row in ipairs(rows) do
-  if redis.call('EXISTS', key('msg', row[2][2])) == 1 then
-    break
+  last = row[1]
+  if redis.call('EXISTS', key('msg', row[2][2])) == 0 then
+    redis.call('XDEL', timeline, row[1])
+    dropped = dropped + 1
   end
-  gone[#gone + 1] = row[1]
-end
-for _, id in ipairs(gone) do
-  redis.call('XDEL', timeline, id)
 end
 for _, priority in ipairs(priorities) do
   local inbox = key('inbox', task_id, priority)
@@ -32,4 +30,4 @@ for _, priority in ipairs(priorities) do
     end
   end
 end
-return (#gone == tonumber(limit)) and 1 or 0
+return (dropped > 0 and #rows == tonumber(limit)) and last or ''

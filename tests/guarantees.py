@@ -1,0 +1,101 @@
+"""The promises, each with a stable id, its words, and the tests that would fail if it were broken.
+
+tests/contract/test_guarantees.py checks both ways: every test named here exists, every promise has tests, and README.md says exactly
+these words.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Guarantee(NamedTuple):
+    id: str
+    says: str
+    tests: tuple[str, ...]
+
+
+GUARANTEES: Final = (
+    Guarantee(
+        "send-once",
+        "Any number of retries with one `message_id` store one message; the same id with other words is refused.",
+        (
+            "test_a_retry_stores_nothing_and_says_so",
+            "test_the_same_id_with_other_words_is_refused",
+            "test_a_cut_send_stores_one_message",
+            "test_every_message_of_many_retrying_senders_reaches_one_of_many_readers_once_and_in_order",
+        ),
+    ),
+    Guarantee(
+        "one-reader",
+        "A message is in flight to at most one session; readers on several machines get different messages.",
+        (
+            "test_readers_of_one_inbox_get_different_messages",
+            "test_each_message_goes_to_one_of_many_that_wait",
+            "test_the_promises_hold_whatever_happens",
+        ),
+    ),
+    Guarantee(
+        "pull-retry",
+        "A retry with the same `pull_id` returns the same batch, even if others pulled in between.",
+        (
+            "test_a_retried_pull_returns_the_same_batch_though_others_pulled_in_between",
+            "test_a_cut_pull_hands_the_same_batch_to_the_same_reader_once",
+            "test_a_cut_pull_that_acks_at_once_delivers_the_same_batch_once",
+        ),
+    ),
+    Guarantee(
+        "ack-final",
+        "After an ack no pull returns the message again, unless the transcript proves that the model never got it.",
+        (
+            "test_an_ack_delivers_for_good",
+            "test_nothing_is_lost_or_handed_over_after_its_ack_when_this_is_killed_again_and_again",
+        ),
+    ),
+    Guarantee(
+        "former-holder",
+        "Whoever lost a message to another session can neither ack nor release it.",
+        ("test_an_ack_of_a_message_that_another_took_is_refused", "test_a_release_by_a_former_holder_changes_nothing"),
+    ),
+    Guarantee(
+        "dead-reader",
+        "A reader that dies between pull and ack loses nothing: its messages come again once, and nobody else's are disturbed.",
+        (
+            "test_a_hold_that_ran_out_comes_again_without_a_sweep",
+            "test_what_a_killed_reader_held_comes_once_more_to_another_and_nobody_elses_mail_moves",
+        ),
+    ),
+    Guarantee(
+        "order",
+        "Urgent before high before normal before low; first in, first out within one; what came back keeps its place.",
+        ("test_a_returned_message_keeps_its_place", "test_the_promises_hold_whatever_happens"),
+    ),
+    Guarantee(
+        "crash",
+        "Whatever is killed at whatever moment, what a sender was told is stored is delivered.",
+        (
+            "test_nothing_is_lost_or_handed_over_after_its_ack_when_this_is_killed_again_and_again",
+            "test_a_store_that_stands_still_under_load_loses_and_doubles_nothing",
+            "test_a_killed_broker_starts_again_with_all_it_had_answered_for",
+        ),
+    ),
+    Guarantee(
+        "looking",
+        "Looking never consumes: timeline, pending and show change nothing.",
+        ("test_looking_never_consumes", "test_counting_never_consumes"),
+    ),
+    Guarantee(
+        "identity",
+        "The broker sets the sender from the token; nobody can name another, and nothing but health answers without one.",
+        (
+            "test_nobody_speaks_in_a_name_their_token_does_not_allow",
+            "test_no_route_answers_without_a_token",
+            "test_a_role_may_do_what_the_table_says_and_no_more",
+        ),
+    ),
+    Guarantee(
+        "loops",
+        "Two agents that answer each other for ever are cut off with a clear word.",
+        ("test_a_loop_of_agents_is_cut",),
+    ),
+)
