@@ -10,6 +10,8 @@ ARGS ?=
 # Fixed on purpose: `clean` removes it.
 VENV := .venv
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
+# The Go of the package index, which needs nothing of the person's own.
+GO := CGO_ENABLED=0 GOTOOLCHAIN=local GOPROXY=off GOFLAGS=-mod=mod GOTELEMETRY=off GOCACHE=$(CURDIR)/build/go-cache $(VENV)/bin/go -C shim
 # Stamps of what is installed. A changed lock file is newer than its stamp and is installed again.
 RUN_READY := $(VENV)/.run-ready
 TEST_READY := $(VENV)/.test-ready
@@ -18,15 +20,16 @@ UV_VERSION := 0.13.8
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check bench chaos lock clean
+.PHONY: help run test check bench chaos shim-all lock clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: $(RUN_READY) ## install what is missing, then start the broker on http://127.0.0.1:8420
 	@exec $(VENV)/bin/inboxd serve $(ARGS)
 
-test: check ## the linters, then every test
+test: check ## the linters, the binary's own tests, then every test
+	$(GO) test ./...
 	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup -q $(ARGS)
 
 check: $(TEST_READY) ## the linters only: ruff, mypy, import-linter
@@ -34,12 +37,17 @@ check: $(TEST_READY) ## the linters only: ruff, mypy, import-linter
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
+	$(GO) vet ./...
+	@odd=$$($$($(GO) env GOROOT)/bin/gofmt -l shim bench/load); test -z "$$odd" || { echo "gofmt: $$odd"; exit 1; }
 
 bench: $(TEST_READY) ## the measurements the README quotes
 	$(VENV)/bin/python -m bench $(ARGS)
 
 chaos: $(TEST_READY) ## kill everything at every moment, for long, and count what was lost
 	$(VENV)/bin/python -m pytest tests/chaos --long $(ARGS)
+
+shim-all: $(TEST_READY) ## the binary `inbox` for Linux, macOS and Windows, into dist/, with checksums
+	$(VENV)/bin/python hatch_build.py $$($(VENV)/bin/python -c 'import inboxd; print(inboxd.__version__)')
 
 # Existing versions are kept where they still fit: `make lock ARGS=--upgrade` takes the newest. The test lock is
 # constrained by the runtime lock, so that the tests run what the broker runs.
@@ -65,7 +73,7 @@ $(VENV)/pyvenv.cfg:
 		echo "      Debian and Ubuntu: apt install python3-venv. Or name another: make PYTHON=python3.13" >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(VENV) || { rm -rf $(VENV); exit 1; }
 
-$(RUN_READY): $(VENV)/pyvenv.cfg pyproject.toml requirements.lock
+$(RUN_READY): $(VENV)/pyvenv.cfg pyproject.toml requirements.lock hatch_build.py $(wildcard shim/*.go)
 	$(PIP) install --quiet --require-hashes -r requirements.lock
 	$(PIP) install --quiet --no-deps -e .
 	@touch $@

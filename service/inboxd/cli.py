@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import contextlib
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Coroutine
 from typing import TYPE_CHECKING, Any
@@ -43,6 +44,13 @@ def parser() -> argparse.ArgumentParser:
     _settings_flags(serve, list(Settings.model_fields))
     commands.add_parser("worker")  # one of several serving processes; not for people, so it has no help
 
+    hooks = commands.add_parser(
+        "hooks",
+        help="print what an agent's program needs in its settings",
+        description="Print the part of an agent program's settings that makes it run `inbox hook` at its boundaries.",
+    )
+    hooks.add_argument("host", choices=["claude", "codex", "gemini", "qwen", "copilot"])
+    hooks.add_argument("--binary", default="inbox", metavar="PATH", help="the binary to run (default inbox)")
     login = commands.add_parser(
         "login-code",
         help="print a one-time code for `inbox login`",
@@ -86,12 +94,18 @@ def main(argv: list[str] | None = None) -> int:
             return _serve(read(arguments))
         if command == "worker":
             return _worker()
+        if command == "hooks":
+            return _hooks(arguments["host"], arguments["binary"])
         return _token({"action": command, **arguments})
     except InboxdError as problem:
         print(f"inboxd: {problem.message}" + (f" {problem.hint}" if problem.hint else ""), file=sys.stderr)
         return 1 if isinstance(problem, StartProblem) else problem.exit_code
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; Python would complain about it once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
 
 
 def _run(work: Coroutine[Any, Any, None]) -> int:
@@ -110,12 +124,19 @@ def _serve(settings: Settings) -> int:
 
 
 def _worker() -> int:
-    import os
-
     from inboxd import main as composition
 
     environment = {name: value for name, value in os.environ.items() if name != composition.SOCKET_FD}
     return _run(composition.serve_worker(read({}, environment)))
+
+
+def _hooks(name: str, binary: str) -> int:
+    from inboxd.hosts import HOSTS
+
+    host = HOSTS[name]
+    print(json.dumps(host.settings_entry(f"{binary} hook {name}"), indent=2))
+    print(f"Merge this into {' or '.join(host.settings_files)}. {host.notice}".strip(), file=sys.stderr)
+    return 0
 
 
 @contextlib.asynccontextmanager

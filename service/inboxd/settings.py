@@ -51,6 +51,9 @@ class Settings(BaseModel):
     wait_ms_max: int = Field(60 * SECOND, ge=0, description="longest long poll")
 
     hold_ms: int = Field(30 * SECOND, ge=100, description="how long a batch is held for its reader's ack")
+    hook_hold_ms: int = Field(
+        15 * SECOND, ge=3_000, description="the same for a hook, which prints and acks within 2.5 seconds or died"
+    )
     attempts_max: int = Field(5, ge=1, description="hand-overs of one message before it is a dead letter")
     hops_max: int = Field(20, ge=1, description="answers to answers before a loop is cut")
     idle_after_ms: int = Field(5 * MINUTE, ge=1_000, description="silence after which a task is idle")

@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 
-from inboxd.broker.hooking import HOOK_HOLD_MS, HookAnswer
+from inboxd.broker.hooking import HookAnswer
 from inboxd.errors import InvalidRequest
 from inboxd.model import HookExtras, NewProbe, NewTask, SettleRequest
+from inboxd.settings import Settings
 from tests.conftest import FixedClock
 from tests.support.mail import Mail
 
 pytestmark = pytest.mark.anyio
+
+HOOK_HOLD_MS = Settings().hook_hold_ms
 
 
 class Agent:

@@ -38,8 +38,6 @@ from inboxd.model import (
     Verdict,
 )
 
-HOOK_HOLD_MS = 15_000
-"""How long a hook's batch is held: it prints and acks within a second, or it died."""
 SESSION_MS = 86_400_000
 """How long a session's few facts are remembered."""
 PROBE_MS = 60_000
@@ -183,7 +181,7 @@ class Hooking(Tokens):
             max_chars=max(1, limit - FRAME_CHARS),
             min_priority="urgent" if gate else "low",
             wait_ms=linger_ms,
-            hold_ms=HOOK_HOLD_MS,
+            hold_ms=self.settings.hook_hold_ms,
         )
         return await self.pull(moment.who, moment.task, want, overhead_chars=MAIL_CHARS, fresh_only=gate)
 
@@ -263,7 +261,7 @@ class Hooking(Tokens):
                     session=moment.session,
                     receipt=receipt,
                     ids="[]",
-                    hold_ms=HOOK_HOLD_MS,
+                    hold_ms=self.settings.hook_hold_ms,
                 )
             except ReceiptUnknown:
                 continue

@@ -29,7 +29,8 @@ async def hook(call: Call) -> Answer:
         raise MalformedJson(f"The hook's input is not valid JSON: {refusal}.") from None
     if not isinstance(given, dict):
         raise InvalidRequest("A hook's input is a JSON object.")
-    extras = HookExtras.model_validate(given.pop("inbox", None) or {})
+    added = given.pop("inbox", None)
+    extras = HookExtras.model_validate({} if added is None else added)
     named = None if call.place == AUTO else call.place
     answering = call.broker.hook(who, named, given, extras, ack=ack)
     said = await (call.while_connected(answering) if extras.linger_ms else answering)
