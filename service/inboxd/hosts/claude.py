@@ -6,6 +6,8 @@ Eight continuations in a row are obeyed and the ninth is ignored, so we stop at 
 
 from __future__ import annotations
 
+from typing import Any
+
 from inboxd.hosts.boundary import Boundary, HookInput
 from inboxd.hosts.host import Host
 
@@ -16,6 +18,10 @@ class Claude(Host):
         if given.event == "SubagentStop" and not given.agent_type:
             return Boundary.NONE
         return super().boundary_of(given)
+
+    def _continuation(self, event: str, text: str) -> dict[str, Any]:
+        # A blocked Stop shows its reason to the model twice (seen in 2.1.327); context keeps the turn going and is shown once.
+        return self._context(event, text)
 
 
 HOST = Claude(

@@ -99,7 +99,7 @@ class Host:
         if self.events.get(event) is not boundary or self.kind_of(boundary) != kind:
             raise ValueError(f"{self.name} takes no {kind} at {boundary} ({event})")
         if kind == "continuation":
-            return written({"decision": "block", "reason": text})
+            return written(self._continuation(event, text))
         if kind == "gate":
             return written(self._gate(event, text))
         return written(self._context(event, text))
@@ -107,6 +107,10 @@ class Host:
     def _context(self, event: str, text: str) -> dict[str, Any]:
         # The event's name must be repeated exactly, or the host drops the words.
         return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}
+
+    def _continuation(self, event: str, text: str) -> dict[str, Any]:
+        del event
+        return {"decision": "block", "reason": text}
 
     def _gate(self, event: str, text: str) -> dict[str, Any]:
         return {

@@ -1,0 +1,3 @@
+module inbox
+
+go 1.25
