@@ -13,9 +13,9 @@ import argparse
 import os
 import sys
 
-from bench import flat, memory, rates, wake
+from bench import flat, hook, memory, rates, wake
 
-PARTS = {"rates": rates, "wake": wake, "memory": memory, "flat": flat}
+PARTS = {"rates": rates, "wake": wake, "memory": memory, "flat": flat, "hook": hook}
 
 
 def main() -> int:

@@ -510,9 +510,12 @@ class WhoAmI(BaseModel):
     expires_at_ms: int | None
 
 
+Why = Literal["urgent_unread", "waits_for_person", "dead_letters", "waiting_for_answer"]
+
+
 class AttentionItem(BaseModel):
     task: str
-    why: Literal["urgent_unread", "waits_for_person", "dead_letters", "waiting_for_answer"]
+    why: Why
     count: int
     detail: str
     since_ms: int | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from inboxd.broker.cursors import read_cursor, write_cursor
 from inboxd.broker.delivery import Delivery
@@ -22,6 +22,7 @@ from inboxd.model import (
     Task,
     TaskChange,
     TaskPage,
+    Why,
 )
 
 TASKS_MAX = 10_000
@@ -137,50 +138,8 @@ class Tasks(Delivery):
     async def attention(self, who: Identity) -> Attention:
         """What needs a person, most urgent first."""
         tasks = await self._read(who.namespace, await self.store.task_ids(who.namespace, TASKS_MAX))
-        items: list[AttentionItem] = []
-        for task in tasks:
-            if task.waits_for_person:
-                items.append(
-                    AttentionItem(
-                        task=task.task,
-                        why="waits_for_person",
-                        count=1,
-                        detail=task.waits_for_person,
-                        since_ms=task.last_heard_ms,
-                    )
-                )
-            if task.urgent:
-                items.append(
-                    AttentionItem(
-                        task=task.task,
-                        why="urgent_unread",
-                        count=task.urgent,
-                        detail="urgent mail not yet handed over",
-                        since_ms=None,
-                    )
-                )
-            if task.dead:
-                items.append(
-                    AttentionItem(
-                        task=task.task,
-                        why="dead_letters",
-                        count=task.dead,
-                        detail="handed over too often without an ack",
-                        since_ms=None,
-                    )
-                )
-            if task.waiting_for:
-                items.append(
-                    AttentionItem(
-                        task=task.task,
-                        why="waiting_for_answer",
-                        count=len(task.waiting_for),
-                        detail=", ".join(task.waiting_for[:3]),
-                        since_ms=None,
-                    )
-                )
-        order = ["waits_for_person", "urgent_unread", "dead_letters", "waiting_for_answer"]
-        return Attention(items=sorted(items, key=lambda item: (order.index(item.why), item.task)))
+        items = [item for task in tasks for item in _needs(task)]
+        return Attention(items=sorted(items, key=lambda item: (_LOUDEST.index(item.why), item.task)))
 
     async def _read(self, namespace: str, names: list[str]) -> list[Task]:
         found: list[Task] = []
@@ -232,6 +191,24 @@ class Tasks(Delivery):
             last_heard_ms=time_ms("last_heard_ms"),
             terminated_at_ms=time_ms("terminated_at_ms"),
         )
+
+
+_LOUDEST: Final[list[Why]] = ["waits_for_person", "urgent_unread", "dead_letters", "waiting_for_answer"]
+
+
+def _needs(task: Task) -> list[AttentionItem]:
+    """What of this task needs a person."""
+    needs: list[tuple[Why, int, str, int | None]] = [
+        ("waits_for_person", int(task.waits_for_person is not None), task.waits_for_person or "", task.last_heard_ms),
+        ("urgent_unread", task.urgent, "urgent mail not yet handed over", None),
+        ("dead_letters", task.dead, "handed over too often without an ack", None),
+        ("waiting_for_answer", len(task.waiting_for), ", ".join(task.waiting_for[:3]), None),
+    ]
+    return [
+        AttentionItem(task=task.task, why=why, count=count, detail=detail, since_ms=since_ms)
+        for why, count, detail, since_ms in needs
+        if count
+    ]
 
 
 def _urgency(task: Task) -> tuple[int, int, int, int, str]:

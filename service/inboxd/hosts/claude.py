@@ -20,8 +20,9 @@ class Claude(Host):
         return super().boundary_of(given)
 
     def _continuation(self, event: str, text: str) -> dict[str, Any]:
-        # A blocked Stop shows its reason to the model twice (seen in 2.1.327); context keeps the turn going and is shown once.
-        return self._context(event, text)
+        # The reason of a blocked Stop is shown to the model twice (seen in 2.1.327). Context keeps the turn going just as well,
+        # under the same cap, and is shown once.
+        return self._context(event, text) if event == "Stop" else super()._continuation(event, text)
 
 
 HOST = Claude(
