@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -53,37 +53,29 @@ class Front:
         self._requests.running += 1
         status, route = 499, "unknown"
         try:
-            if hot is not None:
-                route = hot.template
-                status = await self._hot(hot.handle, Call(self._broker, scope, receive, place), send, request_id)
-            else:
+            if hot is None:
                 status, route = await self._cold(scope, receive, send, request_id)
+                return
+            route = hot.template
+            call = Call(self._broker, scope, receive, place)
+            try:
+                status, body = await hot.handle(call)
+                headers: Iterable[tuple[bytes, bytes]] = call.headers
+            except ClientGone:
+                return
+            except Exception as error:
+                problem = self._problem(error, request_id)
+                status, body, headers = problem.status, problem_bytes(problem), problem_headers(problem)
+            length = ((b"content-length", b"%d" % len(body)),) if status != 204 else ()
+            head = [*headers, *length, (b"x-request-id", request_id)]
+            await send({"type": "http.response.start", "status": status, "headers": head})
+            await send({"type": "http.response.body", "body": body})
         finally:
             self._requests.running -= 1
             seconds = time.perf_counter() - started
             self._requests.note(route, method, status, seconds)
             client = scope["client"]
             self._request_log.note(request_id, method, path, status, seconds, client[0] if client else "")
-
-    async def _hot(self, handle: Callable[[Call], object], call: Call, send: Send, request_id: bytes) -> int:
-        try:
-            status, body = await handle(call)  # type: ignore[misc]
-            headers: Iterable[tuple[bytes, bytes]] = call.headers
-        except ClientGone:
-            return 499
-        except Exception as error:
-            problem = self._problem(error, request_id)
-            status, body, headers = problem.status, problem_bytes(problem), problem_headers(problem)
-        length = ((b"content-length", b"%d" % len(body)),) if status != 204 else ()
-        await send(
-            {
-                "type": "http.response.start",
-                "status": status,
-                "headers": [*headers, *length, (b"x-request-id", request_id)],
-            }
-        )
-        await send({"type": "http.response.body", "body": body})
-        return int(status)
 
     async def _cold(self, scope: Scope, receive: Receive, send: Send, request_id: bytes) -> tuple[int, str]:
         """Everything FastAPI answers, with the same size limit, id and last resort."""

@@ -45,13 +45,12 @@ class Call:
         """Of the answer."""
 
     async def caller(self) -> Identity:
-        token = bearer(self.scope["headers"])
-        known = self.broker.recall(token)
-        return known if known is not None else await self.broker.identify(token)
+        return await self.broker.identify(bearer(self.scope["headers"]))
 
     async def who(self) -> Identity:
         """The caller, of a route whose path names a task."""
-        who = await self.caller()
+        token = bearer(self.scope["headers"])
+        who = self.broker.recall(token) or await self.broker.identify(token)
         if not model.is_task_id(self.place):
             raise InvalidRequest("A task's name has letters, digits, `.`, `_` and `-`, 64 at most.")
         return who

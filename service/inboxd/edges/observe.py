@@ -131,7 +131,7 @@ class RequestLog:
         if self._as_json:
             quoted = f'"{path}"' if _plain_path(path) else json.dumps(path)
             line = (
-                f'{{"at_ms":{at * 1000:.0f},"level":"info","event":"request","request_id":"{request_id.decode()}",'
+                f'{{"at_ms":{int(at * 1000)},"level":"info","event":"request","request_id":"{request_id.decode()}",'
                 f'"method":"{method}","path":{quoted},"status":{status},"ms":{seconds * 1000:.2f},"client":"{client}"}}\n'
             )
         else:
