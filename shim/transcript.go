@@ -153,7 +153,7 @@ func (b *batch) judge(budget int64) (seen, unseen []string, is verdict, used int
 		}
 		switch {
 		case line.id != "" && slices.Contains(b.current, line.id):
-		case !b.ready && len(b.found) == 0 && !b.isLater(line):
+		case b.isEarlier(line) || (!b.ready && len(b.found) == 0 && !b.isLater(line)):
 			if line.id != "" && len(b.current) < currentMax {
 				b.current = append(b.current, line.id)
 			}
@@ -178,6 +178,11 @@ func (b *batch) judge(budget int64) (seen, unseen []string, is verdict, used int
 }
 
 // isLater says whether an answer that was not known before was begun after the batch was printed. An answer has several
+// isEarlier says that an answer was given before the hand-over, though it was written down after it: hosts write late.
+func (b *batch) isEarlier(answer line) bool {
+	return answer.atMs != 0 && answer.atMs < b.atMs
+}
+
 // lines, so its stamp says little while it is not known which answer came before.
 func (b *batch) isLater(answer line) bool {
 	return answer.atMs >= b.atMs && (answer.id == "" || len(b.current) > 0)

@@ -148,7 +148,7 @@ async def test_the_turn_goes_on_with_mail_within_the_hosts_cap(mail: Mail, agent
         answer = await agent.passes("Stop", stop_hook_active=turn > 0)
         if answer is None:
             break
-        assert said(answer)["decision"] == "block"
+        assert f"| m-{turn}" in context(answer)
         await agent.acks(answer)
         continued += 1
     assert continued == 7

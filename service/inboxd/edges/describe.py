@@ -64,7 +64,7 @@ async def unseen(task: TaskPath, what: model.SettleRequest) -> model.Settled:  #
     """Unseen: the transcript shows that the model never got them; they come again."""
 
 
-@hooks.post("/{host}")
+@hooks.post("/{host}", responses={204: {"description": "nothing to say"}})
 async def hook(  # type: ignore[empty-body]
     host: Annotated[str, Path(examples=["claude"], description="claude, codex, gemini, qwen, copilot or auto")],
     given: model.HookRequest,
