@@ -177,12 +177,12 @@ func (b *batch) judge(budget int64) (seen, unseen []string, is verdict, used int
 	return nil, nil, verdictDoubt, lines.position
 }
 
-// isLater says whether an answer that was not known before was begun after the batch was printed. An answer has several
 // isEarlier says that an answer was given before the hand-over, though it was written down after it: hosts write late.
 func (b *batch) isEarlier(answer line) bool {
 	return answer.atMs != 0 && answer.atMs < b.atMs
 }
 
+// isLater says whether an answer that was not known before was begun after the batch was printed. An answer has several
 // lines, so its stamp says little while it is not known which answer came before.
 func (b *batch) isLater(answer line) bool {
 	return answer.atMs >= b.atMs && (answer.id == "" || len(b.current) > 0)

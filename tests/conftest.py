@@ -86,7 +86,8 @@ def clock() -> FixedClock:
 
 @pytest.fixture
 def settings() -> Settings:
-    return Settings()
+    """As they come, but that a message is dead sooner: a test of it should not be long."""
+    return Settings(attempts_max=5)
 
 
 @pytest.fixture

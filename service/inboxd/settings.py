@@ -54,7 +54,7 @@ class Settings(BaseModel):
     hook_hold_ms: int = Field(
         15 * SECOND, ge=3_000, description="the same for a hook, which prints and acks within 2.5 seconds or died"
     )
-    attempts_max: int = Field(5, ge=1, description="hand-overs of one message before it is a dead letter")
+    attempts_max: int = Field(20, ge=1, description="hand-overs of one message before it is a dead letter")
     hops_max: int = Field(20, ge=1, description="answers to answers before a loop is cut")
     idle_after_ms: int = Field(5 * MINUTE, ge=1_000, description="silence after which a task is idle")
     presence_every_ms: int = Field(5 * SECOND, ge=0, description="how often being heard is written down")
