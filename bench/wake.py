@@ -42,12 +42,13 @@ async def measure(sender: RunningBroker, waiter: RunningBroker, token: str, wait
     send, pull = await Client.open(sender.port, token), await Client.open(waiter.port, waiting_token)
     took = []
     for _ in range(TIMES):
-        blocked = asyncio.create_task(pull.post("/v1/tasks/backend/pull", wait_ms=5000, ack=True))
+        blocked = asyncio.create_task(pull.post("/v1/tasks/backend/pull", wait_ms=5000))
         await asyncio.sleep(0.005)
         before = time.perf_counter()
         await asyncio.gather(send.post("/v1/tasks/backend/messages", body="wake up"), blocked)
         took.append((time.perf_counter() - before) * 1000)
         assert len(blocked.result()["messages"]) == 1  # type: ignore[arg-type]
+        await pull.post("/v1/tasks/backend/ack", receipt=blocked.result()["receipt"])
     send.close()
     pull.close()
     return took

@@ -1,6 +1,6 @@
 """A lane: one command connection that pipelines by itself, outlives its sockets and gives up on time.
 
-Commands of one event-loop tick leave in one write. When the socket is lost they go out again, in order, on
+Commands of one event-loop tick leave in one write, those of a busy one in a few. When the socket is lost they go out again, in order, on
 the next one; what has waited longer than wait_ms in all fails with StoreUnavailable. One watchdog per lane,
 never a timer per command. A lane does not know what a command means, nor (in Cluster) where else it could go:
 it asks `on_redirect`.
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 BACKOFF_MS_FIRST = 10
 BACKOFF_MS_MAX = 500
 WRITTEN_AT_ONCE = (
-    8  # commands of one tick that are written without waiting for its end: the server works on them meanwhile
+    8  # commands of a busy tick leave in groups of so many: the server works on one while the next is made
 )
 RETRY_MS = 50  # between two tries of a command that a loading or failing-over server turned away
 WATCH_MS_MIN = 20  # the watchdog's grain: a command fails at most this late
