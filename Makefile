@@ -11,7 +11,10 @@ ARGS ?=
 VENV := .venv
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check
 # The Go of the package index, which needs nothing of the person's own.
-GO := CGO_ENABLED=0 GOTOOLCHAIN=local GOPROXY=off GOFLAGS=-mod=mod GOTELEMETRY=off GOCACHE=$(CURDIR)/build/go-cache $(VENV)/bin/go -C shim
+GO_SET := GOTOOLCHAIN=local GOPROXY=off GOFLAGS=-mod=mod GOTELEMETRY=off GOCACHE=$(CURDIR)/build/go-cache $(VENV)/bin/go -C shim
+GO := CGO_ENABLED=0 $(GO_SET)
+# The race detector needs a C compiler to link with; where there is none the tests run without it.
+GO_TEST := $(if $(shell command -v gcc),CGO_ENABLED=1 $(GO_SET) test -race,$(GO) test)
 # Stamps of what is installed. A changed lock file is newer than its stamp and is installed again.
 RUN_READY := $(VENV)/.run-ready
 TEST_READY := $(VENV)/.test-ready
@@ -29,7 +32,7 @@ run: $(RUN_READY) ## install what is missing, then start the broker on http://12
 	@exec $(VENV)/bin/inboxd serve $(ARGS)
 
 test: check ## the linters, the binary's own tests, then every test
-	$(GO) test ./...
+	$(GO_TEST) ./...
 	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup -q $(ARGS)
 
 check: $(TEST_READY) ## the linters only: ruff, mypy, import-linter
