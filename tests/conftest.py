@@ -21,6 +21,7 @@ from inboxd.settings import Settings
 from inboxd.store import keys
 from inboxd.store.connection import Connection, connect
 from inboxd.store.store import Store
+from tests.support.containers import ContainedServer, contained_server, engine_problem
 from tests.support.leaks import leaked
 from tests.support.servers import PrivateServer, find_server_binary, find_system_binary, private_server
 
@@ -47,12 +48,18 @@ def _kinds() -> list[Any]:
     return [
         pytest.param("valkey", marks=pytest.mark.xdist_group("valkey")),
         pytest.param("redis", marks=[pytest.mark.xdist_group("redis"), *([] if system else [absent])]),
+        # Where no engine runs, tests/deploy says so once, and not each of a thousand tests.
+        *([] if engine_problem() else [pytest.param("container", marks=pytest.mark.xdist_group("container"))]),
     ]
 
 
 @pytest.fixture(scope="session", params=_kinds())
-def server(request: pytest.FixtureRequest) -> Iterator[PrivateServer]:
+def server(request: pytest.FixtureRequest) -> Iterator[PrivateServer | ContainedServer]:
     """The private server; tests that use it run once for each kind there is."""
+    if request.param == "container":
+        with contained_server() as contained:
+            yield contained
+        return
     binary = find_server_binary() if request.param == "valkey" else find_system_binary()
     assert binary is not None
     with private_server(binary, cluster=True) as running:

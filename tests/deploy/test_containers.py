@@ -6,7 +6,6 @@ Docker engine is skipped aloud where none runs, and its body runs against local 
 
 from __future__ import annotations
 
-import functools
 import itertools
 import json
 import re
@@ -27,7 +26,8 @@ import redis
 import yaml
 
 from inboxd import settings
-from tests.support.servers import private_server
+from tests.support.containers import become_cluster, engine_problem
+from tests.support.servers import find_server_binary, private_server
 
 ROOT = Path(__file__).resolve().parents[2]
 COMPOSE = ROOT / "docker-compose.yml"
@@ -105,18 +105,6 @@ def folder() -> Iterator[Path]:
     """Short, unlike tmp_path: a unix socket's path has room for about a hundred characters."""
     with tempfile.TemporaryDirectory(prefix="inboxd-") as made:
         yield Path(made)
-
-
-@functools.cache
-def engine_problem() -> str | None:
-    """Why there is no Docker engine to test with; None where one runs."""
-    if shutil.which("docker") is None:
-        return "NOT TESTED: the docker command is not installed"
-    try:
-        answer = subprocess.run(["docker", "info"], capture_output=True, text=True, timeout=20, check=False)
-    except subprocess.TimeoutExpired:
-        return "NOT TESTED: no Docker engine answered `docker info` within 20 s"
-    return None if answer.returncode == 0 else "NOT TESTED: no Docker engine runs (`docker info` failed)"
 
 
 # ---- docker-compose.yml
@@ -334,6 +322,12 @@ def test_a_full_store_refuses_and_deletes_nothing(binary: Path, folder: Path) ->
 
 
 # ---- any Redis will do
+
+
+def test_a_lone_node_becomes_the_cluster_that_contained_tests_run_on() -> None:
+    with private_server(find_server_binary(), cluster=True, all_slots=False) as node:
+        become_cluster(node.ask)
+        assert node.ask("CLUSTER", "COUNTKEYSINSLOT", 0) == 0
 
 
 @pytest.fixture(params=["testcontainers", "redis-server", "valkey-server"])
