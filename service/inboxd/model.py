@@ -45,7 +45,6 @@ SessionId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:
 
 _task_matches = re.compile(TASK_GRAMMAR[:-1] + r"\Z").match
 _namespace_matches = re.compile(NAMESPACE_GRAMMAR[:-1] + r"\Z").match
-_id_matches = re.compile(STORED_ID_GRAMMAR[:-1] + r"\Z").match
 
 
 def is_task_id(text: str) -> bool:
@@ -54,10 +53,6 @@ def is_task_id(text: str) -> bool:
 
 def is_namespace(text: str) -> bool:
     return _namespace_matches(text) is not None
-
-
-def is_message_id(text: str) -> bool:
-    return _id_matches(text) is not None
 
 
 class Strict(BaseModel):

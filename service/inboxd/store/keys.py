@@ -84,8 +84,3 @@ def key(namespace: str, row: str, **parts: str) -> str:
 def task(namespace: str, task_id: str) -> str:
     """The same for the row asked for most."""
     return f"{ROOT}{{{namespace}}}:task:{task_id}"
-
-
-def channel(namespace: str) -> str:
-    """Where a namespace's events are published: the name of its log."""
-    return key(namespace, "events")

@@ -69,16 +69,6 @@ class Store:
         pairs = flat.items() if isinstance(flat, dict) else zip(flat[::2], flat[1::2], strict=True)
         return {token_id.decode(): record for token_id, record in pairs}
 
-    async def last_event(self, namespace: str) -> int:
-        name = keys.key(namespace, "meta")
-        return int(await self.connection.call(name, "HGET", name, "seq") or 0)
-
-    async def events_after(self, namespace: str, number: int, limit: int) -> list[bytes]:
-        """The log from behind this number on, oldest first, as far as it is kept."""
-        name = keys.key(namespace, "events")
-        rows = await self.connection.call(name, "XRANGE", name, f"({number}-0", "+", "COUNT", limit)
-        return [row[1][1] for row in rows]
-
     async def continuations(self, namespace: str, task: str, session: str) -> int:
         """How often in a row this session's turn was kept going."""
         name = keys.key(namespace, "session", task_id=task, session=session)
