@@ -23,16 +23,17 @@ UV_VERSION := 0.13.8
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test check bench chaos shim-all lock clean
+.PHONY: help run test check bench chaos screenshots shim-all lock clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: $(RUN_READY) ## install what is missing, then start the broker on http://127.0.0.1:8420
 	@exec $(VENV)/bin/inboxd serve $(ARGS)
 
 test: check ## the linters, the binary's own tests, then every test
 	$(GO_TEST) ./...
+	@$(VENV)/bin/python -m tests.support.chromium
 	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup -q $(ARGS)
 
 check: $(TEST_READY) ## the linters only: ruff, mypy, import-linter
@@ -48,6 +49,9 @@ bench: $(TEST_READY) ## the measurements the README quotes
 
 chaos: $(TEST_READY) ## kill everything at every moment, for long, and count what was lost
 	$(VENV)/bin/python -m pytest tests/chaos --long $(ARGS)
+
+screenshots: $(TEST_READY) ## every view of the dashboard as a picture: the README's into docs/screenshots, all into build/screenshots
+	$(VENV)/bin/python -m tests.browser.screenshots $(ARGS)
 
 shim-all: $(TEST_READY) ## the binary `inbox` for Linux, macOS and Windows, into dist/, with checksums
 	$(VENV)/bin/python hatch_build.py $$($(VENV)/bin/python -c 'import inboxd; print(inboxd.__version__)')

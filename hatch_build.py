@@ -33,6 +33,7 @@ def build_binary(target: Path, version: str, **environment: str) -> None:
         "GOCACHE": os.environ.get("GOCACHE") or str(ROOT / "build" / "go-cache"),
     }
     target.parent.mkdir(parents=True, exist_ok=True)
+    linked, fresh = (target.with_name(f".{target.name}.{step}") for step in ("linked", "fresh"))
     subprocess.run(
         [
             go,
@@ -42,13 +43,18 @@ def build_binary(target: Path, version: str, **environment: str) -> None:
             "-ldflags",
             f"-s -w -buildid= -X main.version={version}",
             "-o",
-            target,
+            linked,
             ".",
         ],
         cwd=ROOT / "shim",
         env={**os.environ, **settings, **environment},
         check=True,
     )
+    # The linker writes page by page through a memory map, and what lies so in the page cache starts a tenth slower (seen on Linux
+    # 6.18 with ext4) than the same bytes written in one go.
+    shutil.copy(linked, fresh)
+    linked.unlink()
+    fresh.replace(target)
 
 
 def build_all(folder: Path, version: str) -> None:

@@ -13,9 +13,12 @@ import argparse
 import os
 import sys
 
-from bench import flat, hook, memory, rates, wake
+from bench import flat, hook, mcp, memory, rates, streams, threads, waiters, wake
 
-PARTS = {"rates": rates, "wake": wake, "memory": memory, "flat": flat, "hook": hook}
+PARTS = {
+    "rates": rates, "wake": wake, "memory": memory, "flat": flat, "hook": hook, "mcp": mcp, "streams": streams,
+    "waiters": waiters, "threads": threads,
+}  # fmt: skip
 
 
 def main() -> int:

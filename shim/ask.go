@@ -29,6 +29,7 @@ type broker struct {
 	timeout time.Duration // of one try
 	reached bool          // it has answered
 	flushed bool          // what was kept has been sent, as far as it could be
+	known   *identity     // what the broker said of our token
 }
 
 // connect reads the settings; nothing is asked yet.
@@ -151,8 +152,8 @@ func (b *broker) ownTask(given string) (string, *problem) {
 	if given != "" {
 		return given, checkTask(given)
 	}
-	var who identity
-	if _, problem := b.read("GET", "/v1/whoami", nil, &who); problem != nil {
+	who, problem := b.whoami()
+	if problem != nil {
 		return "", problem
 	}
 	if who.Role == "agent" {
@@ -164,8 +165,20 @@ func (b *broker) ownTask(given string) (string, *problem) {
 	return "", noTask()
 }
 
+// whoami asks once what our token stands for.
+func (b *broker) whoami() (*identity, *problem) {
+	if b.known == nil {
+		var who identity
+		if _, problem := b.read("GET", "/v1/whoami", nil, &who); problem != nil {
+			return nil, problem
+		}
+		b.known = &who
+	}
+	return b.known, nil
+}
+
 func noTask() *problem {
-	return invalidInput("No task is named here.", "Give --task TASK, or set INBOX_TASK; `inbox tasks` lists them.")
+	return invalidInput("No task is named here.", "Give --agent TASK, or set INBOX_TASK; `inbox tasks` lists them.")
 }
 
 // checkTask keeps what is no name out of a path.

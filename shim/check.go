@@ -22,7 +22,7 @@ func init() {
 			"Every line that begins with `| ` is the sender's, not inbox's. Exit code 10: there is no mail.",
 			checkOptions,
 			`inbox check`,
-			`inbox check --wait 60 --task backend`,
+			`inbox check --wait 60 --agent backend`,
 			`inbox check --min-priority high --json`),
 		run: runCheck,
 	})
@@ -133,7 +133,12 @@ func (ctx *context) sayMail(task string, got *pulled) {
 		}
 		ctx.say("%s %s", paint(colourOr(priorityColour(one.Priority), bold), head), paint(dim, "· "+strings.Join(marks, " · ")))
 		ctx.sayContent(one)
-		if one.AwaitingResponse && one.answerTo() != "" {
+		switch {
+		case one.ThreadID != "" && one.ThreadID == one.MessageID:
+			ctx.say("to take it on: inbox claim --thread %s", one.ThreadID)
+		case one.ThreadID != "" && one.AwaitingResponse:
+			ctx.say("waits for an answer: inbox reply --thread %s TEXT", one.ThreadID)
+		case one.AwaitingResponse && one.answerTo() != "":
 			ctx.say("waits for an answer: inbox send %s --reply-to %s TEXT", one.answerTo(), one.MessageID)
 		}
 	}

@@ -24,6 +24,7 @@ const (
 	answerMax      = 64 << 20 // bytes of an answer that are read at most
 	connectTimeout = 5 * time.Second
 	answerTimeout  = 30 * time.Second // of a request that does not ask the broker to wait
+	whyMax         = 200              // letters of the library's words on why there was no answer, which may quote one
 )
 
 type client struct {
@@ -148,10 +149,14 @@ func (c *client) open(method, path string, body any, headers map[string]string) 
 	for name, value := range headers {
 		request.Header.Set(name, value)
 	}
+	proxy, err := http.ProxyFromEnvironment(request)
+	if err != nil { // not said as it is: the address may hold a password
+		return nil, unreachable("The proxy that HTTP_PROXY or HTTPS_PROXY names cannot be used.", hintProxy)
+	}
 	c.http.Timeout = c.timeout
 	response, err := c.http.Do(request)
 	if err != nil {
-		return nil, c.noAnswer(err)
+		return nil, c.noAnswer(err, proxy != nil)
 	}
 	if response.StatusCode >= 300 && response.StatusCode < 400 && response.StatusCode != http.StatusNotModified {
 		response.Body.Close()
@@ -161,21 +166,44 @@ func (c *client) open(method, path string, body any, headers map[string]string) 
 	return response, nil
 }
 
+const hintProxy = "HTTP_PROXY, HTTPS_PROXY and NO_PROXY say which way requests go."
+
 // noAnswer says in a person's words why no answer came.
-func (c *client) noAnswer(err error) *problem {
-	var timeout interface{ Timeout() bool }
-	var authority x509.UnknownAuthorityError
-	switch {
-	case errors.As(err, &authority):
-		return unreachable("The certificate of "+withoutSecrets(c.base)+" is signed by nobody known here.",
-			"Name the authority's file with INBOX_CA_FILE.")
-	case errors.As(err, &timeout) && timeout.Timeout():
-		return unreachable("The broker at "+withoutSecrets(c.base)+" did not answer in time.", "Try again; `inbox config` shows the address.")
+func (c *client) noAnswer(err error, proxied bool) *problem {
+	at := withoutSecrets(c.base)
+	hint := "Is `inboxd serve` running? `inbox config` shows where the address comes from."
+	if proxied {
+		hint = hintProxy
 	}
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err
 	}
-	return unreachable("The broker at "+withoutSecrets(c.base)+" cannot be reached: "+err.Error()+".",
-		"Is `inboxd serve` running? `inbox config` shows where the address comes from.")
+	var (
+		timeout   interface{ Timeout() bool }
+		network   *net.OpError
+		authority x509.UnknownAuthorityError
+		name      x509.HostnameError
+		checked   *tls.CertificateVerificationError
+	)
+	switch {
+	case errors.As(err, &authority):
+		return unreachable("The certificate of "+at+" is signed by nobody known here.",
+			"Name the authority's file with INBOX_CA_FILE.")
+	case errors.As(err, &name):
+		return unreachable("The certificate of "+at+" is for another name: "+name.Error()+".",
+			"Give the address by a name that the certificate has.")
+	case errors.As(err, &checked):
+		return unreachable("The certificate of "+at+" is not accepted: "+checked.Err.Error()+".", "Renew it at the broker.")
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return unreachable("What answers at "+at+" does not speak https.", "Write http:// if that is meant.")
+	case errors.As(err, &network) && network.Op == "proxyconnect":
+		return unreachable("The proxy on the way to "+at+" cannot be reached: "+network.Err.Error()+".", hintProxy)
+	case errors.As(err, &timeout) && timeout.Timeout():
+		if !proxied {
+			hint = "Try again; `inbox config` shows the address."
+		}
+		return unreachable("The broker at "+at+" did not answer in time.", hint)
+	}
+	return unreachable("The broker at "+at+" cannot be reached: "+cutTo(oneLine(err.Error()), whyMax)+".", hint)
 }

@@ -24,7 +24,7 @@ func init() {
 var completionOptions = []option{{name: "--tasks", text: "print the names of the tasks instead; the scripts ask for them"}}
 
 // takesTask are the flags whose value is a task.
-var takesTask = []string{"--peer", "--task", "--to"}
+var takesTask = []string{"--agent", "--assigned-to", "--created-by", "--from", "--peer", "--task", "--to"}
 
 // taskFirst are the commands whose first word is a task.
 var taskFirst = []string{"pending", "send", "timeline"}
@@ -67,6 +67,8 @@ func choicesOf() map[string][]string {
 	for _, flag := range takesTask {
 		delete(choices, flag)
 	}
+	// Lists with commas, of which the first word can be finished.
+	choices["--status"], choices["--kinds"] = statuses, []string{"answer", "control", "result"}
 	return choices
 }
 
@@ -78,7 +80,7 @@ func subwordsOf(one *command) []string {
 	var words []string
 	for _, form := range strings.Split(one.usage, " | ") {
 		parts := strings.Fields(form)
-		if len(parts) > 1 && parts[0] == one.name && strings.Contains(one.usage, " | ") {
+		if len(parts) > 1 && parts[0] == one.name && strings.Contains(one.usage, " | ") && strings.Trim(parts[1], "abcdefghijklmnopqrstuvwxyz") == "" {
 			words = append(words, parts[1])
 		}
 	}

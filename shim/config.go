@@ -96,19 +96,27 @@ func readSettings(urlFlag, taskFlag, folder string) *settings {
 	if local := runtimeFile(); local != "" {
 		add(local, trustAccount)
 	}
-	for number, into := range map[int]*setting{0: &read.url, 2: &read.task, 3: &read.caFile} {
-		for _, place := range places {
-			if value := place.values[number]; value != "" {
-				*into = setting{value, place.from, place.trust}
-				break
-			}
-		}
+	read.url, read.task, read.caFile = first(places, 0, 0), first(places, 2, 0), first(places, 3, 0)
+	if read.url.trust > trustWorktree {
+		// A worktree's authority vouches for a worktree's broker. Beside an address of the person's own it could make a
+		// stranger on the way look like that broker, and get its token.
+		read.caFile = first(places, 3, trustAccount)
 	}
 	read.url.value = strings.TrimRight(read.url.value, "/")
 	if read.url.value != "" {
 		read.chooseToken(places)
 	}
 	return read
+}
+
+// first is a setting as the first place has it that is trusted this far.
+func first(places []source, number int, least trust) setting {
+	for _, place := range places {
+		if value := place.values[number]; value != "" && place.trust >= least {
+			return setting{value, place.from, place.trust}
+		}
+	}
+	return setting{}
 }
 
 // chooseToken takes the first token that may travel to the address: one whose own place names this address, or one
@@ -146,16 +154,18 @@ func (read *settings) chooseToken(places []source) {
 
 // sameBroker says whether two addresses are one, whatever this machine is called in them.
 func sameBroker(one, other string) bool {
-	plain := func(url string) string {
-		url = strings.TrimRight(url, "/")
-		for _, name := range []string{"http://localhost", "http://[::1]"} {
-			if rest, found := strings.CutPrefix(url, name); found && (rest == "" || rest[0] == ':' || rest[0] == '/') {
-				return "http://127.0.0.1" + rest
-			}
+	return one != "" && brokerName(one) == brokerName(other)
+}
+
+// brokerName is an address as it is compared.
+func brokerName(url string) string {
+	url = strings.TrimRight(url, "/")
+	for _, name := range []string{"http://localhost", "http://[::1]"} {
+		if rest, found := strings.CutPrefix(url, name); found && (rest == "" || rest[0] == ':' || rest[0] == '/') {
+			return "http://127.0.0.1" + rest
 		}
-		return url
 	}
-	return one != "" && plain(one) == plain(other)
+	return url
 }
 
 // readConfig reads one file of settings; found is false when there is none.

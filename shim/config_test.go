@@ -148,3 +148,26 @@ func TestTheLocalBrokerIsLookedForWhereItWrites(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestAWorktreesAuthorityVouchesForAWorktreesBrokerOnly(t *testing.T) {
+	_, worktree := account(t)
+	file := filepath.Join(worktree, ".inbox", "config.json")
+	put(t, file, `{"url": "https://tree", "ca_file": "/tree.pem"}`)
+	if got := readSettings("", "", worktree); got.caFile.value != "/tree.pem" {
+		t.Errorf("%+v", got.caFile)
+	}
+	for _, mine := range []string{"https://tree", "https://mine"} {
+		if got := readSettings(mine, "", worktree); got.caFile.value != "" {
+			t.Errorf("%s: %+v", mine, got.caFile)
+		}
+	}
+	put(t, file, `{"ca_file": "/tree.pem"}`)
+	put(t, userConfigFile(), `{"url": "https://mine", "ca_file": "/mine.pem"}`)
+	if got := readSettings("", "", worktree); got.url.value != "https://mine" || got.caFile.value != "/mine.pem" {
+		t.Errorf("%+v %+v", got.url, got.caFile)
+	}
+	t.Setenv("INBOX_CA_FILE", "/env.pem")
+	if got := readSettings("", "", worktree); got.caFile.value != "/env.pem" {
+		t.Errorf("%+v", got.caFile)
+	}
+}

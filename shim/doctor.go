@@ -110,7 +110,19 @@ func runDoctor(ctx *context, args []string) int {
 }
 
 func (c *checkup) configuration() *broker {
-	from := c.ctx.settings()
+	found := settingsFound(c.ctx.settings())
+	broker, problem := c.ctx.connect()
+	if problem != nil {
+		c.broken("configuration", problem.message+" Found: "+found, problem.hint)
+		return nil
+	}
+	broker.tries, broker.timeout, broker.flushed = 1, doctorTimeout, true
+	c.ok("configuration", found)
+	return broker
+}
+
+// settingsFound is every setting and its place, in one line.
+func settingsFound(from *settings) string {
 	var parts []string
 	for _, row := range settingRows(from) {
 		if row.Value == nil {
@@ -121,14 +133,7 @@ func (c *checkup) configuration() *broker {
 		}
 		parts = append(parts, row.Name+" "+*row.Value+" ("+*row.From+")")
 	}
-	broker, problem := c.ctx.connect()
-	if problem != nil {
-		c.broken("configuration", problem.message+" Found: "+strings.Join(parts, " · "), problem.hint)
-		return nil
-	}
-	broker.tries, broker.timeout, broker.flushed = 1, doctorTimeout, true
-	c.ok("configuration", strings.Join(parts, " · "))
-	return broker
+	return strings.Join(parts, " · ")
 }
 
 func (c *checkup) broker(broker *broker) bool {
@@ -139,7 +144,7 @@ func (c *checkup) broker(broker *broker) bool {
 		return false
 	}
 	if status != 200 {
-		c.broken("broker", fmt.Sprintf("What answers at %s is not well, or no broker: /healthz says %d.", broker.client.base, status),
+		c.broken("broker", fmt.Sprintf("What answers at %s is not well, or no broker: /healthz says %d.", withoutSecrets(broker.client.base), status),
 			"Look at the broker's log.")
 		return false
 	}
@@ -178,10 +183,10 @@ func (c *checkup) task(broker *broker, who identity, hooked bool) string {
 		return ""
 	case task == "" && hooked:
 		c.broken("task", "No task is named here, so the hooks do not know whose mail to take.",
-			"Set INBOX_TASK, or write {\"task\": \"NAME\"} into .inbox/config.json.")
+			"`inbox attach --task NAME` names it, or INBOX_TASK.")
 		return ""
 	case task == "":
-		c.skipped("task", "none is named here", "Set INBOX_TASK, or write {\"task\": \"NAME\"} into .inbox/config.json.")
+		c.skipped("task", "none is named here", "`inbox attach --task NAME` names it, or INBOX_TASK.")
 		return ""
 	}
 	var row taskRow
@@ -280,6 +285,13 @@ func findHooks(here string, check *checkup) []*installed {
 		for _, one := range hostFiles {
 			look(one.host, filepath.Join(folder, filepath.FromSlash(one.path)), true)
 		}
+		paths, _ := filepath.Glob(filepath.Join(folder, ".github", "hooks", "*.json"))
+		for _, path := range paths {
+			look("copilot", path, true)
+		}
+	}
+	if at, err := findSite(here); err == nil && at.top != "" && at.repository != at.worktree {
+		look("codex", filepath.Join(at.repository, ".codex", "hooks.json"), true) // it reads a linked worktree's there
 	}
 	if home != "" {
 		for _, one := range hostFiles {
@@ -318,13 +330,16 @@ func hookForm() *regexp.Regexp {
 
 // hooksIn finds the commands that run `inbox hook` in one settings file.
 func hooksIn(host string, text []byte) (found []*installed, off, ok bool) {
-	var settings struct {
-		Hooks map[string]any `json:"hooks"`
-		Off   bool           `json:"disableAllHooks"`
-	}
-	if json.Unmarshal(text, &settings) != nil {
+	root, broken := parseJSON(text, host == "gemini" || host == "qwen") // these allow comments
+	if broken != nil {
 		return nil, false, false
 	}
+	var settings, hooks map[string]any
+	if root != nil {
+		settings, _ = plainValue(text, root).(map[string]any)
+	}
+	hooks, _ = settings["hooks"].(map[string]any)
+	off, _ = settings["disableAllHooks"].(bool)
 	form := hookForm()
 	known := map[string]*installed{}
 	var walk func(event string, value any)
@@ -357,15 +372,15 @@ func hooksIn(host string, text []byte) (found []*installed, off, ok bool) {
 			walk(event, value["hooks"])
 		}
 	}
-	events := make([]string, 0, len(settings.Hooks))
-	for event := range settings.Hooks {
+	events := make([]string, 0, len(hooks))
+	for event := range hooks {
 		events = append(events, event)
 	}
 	sort.Strings(events)
 	for _, event := range events {
-		walk(event, settings.Hooks[event])
+		walk(event, hooks[event])
 	}
-	return found, settings.Off, true
+	return found, off, true
 }
 
 // shellField is where Copilot writes the command for this platform.
@@ -389,10 +404,10 @@ func (c *checkup) hooks(broker *broker, task, here string, found []*installed, t
 	if len(found) == 0 {
 		own, err := os.Executable()
 		if err != nil || task == "" {
-			c.skipped("hooks", "none are installed for this folder or this account", "`inboxd hooks HOST` prints them.")
+			c.skipped("hooks", "none are installed for this folder or this account", "`inbox attach --task TASK` installs them.")
 		} else {
 			c.skipped("hooks", "none are installed for this folder or this account",
-				"`inboxd hooks HOST` prints them; the built-in `inbox hook claude` is tried instead.")
+				"`inbox attach --task TASK` installs them; the built-in `inbox hook claude` is tried instead.")
 			c.probe(broker, task, here, &installed{host: "claude", speaks: "claude", command: own, args: []string{"hook", "claude"}})
 		}
 		return
@@ -420,10 +435,29 @@ func (c *checkup) hooks(broker *broker, task, here string, found []*installed, t
 	}
 }
 
+// plainLetters are those that a shell takes as they are.
+const plainLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/-"
+
+// firstQuoted is the first word of a command line that stands in single quotes, and what stands behind it.
+func firstQuoted(line string) (word, rest string, ok bool) {
+	if !strings.HasPrefix(line, "'") {
+		return "", "", false
+	}
+	word, rest, ok = strings.Cut(line[1:], "'")
+	if !ok || !strings.HasPrefix(rest, " ") {
+		return "", "", false
+	}
+	return word, rest[1:], true
+}
+
 // isPlainHook says whether a command of a project's file does nothing but run an inbox that is ours: the one on the PATH,
 // or this very file. A repository may have brought the file, and asking what is wrong is no consent to run what is in it.
 func isPlainHook(one *installed) bool {
-	words := append(strings.Split(one.command, " "), one.args...)
+	words := strings.Split(one.command, " ")
+	if quoted, rest, isQuoted := firstQuoted(one.command); isQuoted && filepath.IsAbs(quoted) {
+		words = append([]string{quoted}, strings.Split(rest, " ")...)
+	}
+	words = append(words, one.args...)
 	for len(words) > 0 && strings.HasPrefix(words[0], "INBOX_TASK=") && isTask(strings.TrimPrefix(words[0], "INBOX_TASK=")) {
 		words = words[1:]
 	}
@@ -439,7 +473,7 @@ func isPlainHook(one *installed) bool {
 	if words[0] == "inbox" {
 		return true
 	}
-	if strings.Trim(words[0], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/-") != "" {
+	if words[0] == strings.Split(one.command, " ")[0] && strings.Trim(words[0], plainLetters) != "" {
 		return false // the shell would read it differently
 	}
 	own, err := os.Executable()
@@ -608,7 +642,7 @@ func (c *checkup) report() int {
 			Command string `json:"command"`
 			Error   *said  `json:"error,omitempty"`
 			Checks  []link `json:"checks"`
-		}{broken == nil, "doctor", nil, c.links}
+		}{broken == nil, c.ctx.command.name, nil, c.links}
 		if broken != nil {
 			shape.Error = &said{Code: "LINK_BROKEN", Message: broken.Name + ": " + broken.Detail}
 			if broken.Hint != "" {
@@ -618,6 +652,11 @@ func (c *checkup) report() int {
 		c.ctx.stdout.Write(append(jsonOf(shape), '\n'))
 	} else {
 		c.sayLinks()
+		if broken != nil {
+			c.ctx.say("\nThe broken link: %s.", c.ctx.paint()(red, broken.Name))
+		} else {
+			c.ctx.say("\nEverything that was tried works.")
+		}
 	}
 	if broken != nil {
 		return exitBroken
@@ -641,10 +680,5 @@ func (c *checkup) sayLinks() {
 		if one.Hint != "" {
 			c.ctx.say("  %s  %s", strings.Repeat(" ", width), paint(dim, "→ ")+oneLine(one.Hint))
 		}
-	}
-	if broken := c.firstBroken(); broken != nil {
-		c.ctx.say("\nThe broken link: %s.", paint(red, broken.Name))
-	} else {
-		c.ctx.say("\nEverything that was tried works.")
 	}
 }

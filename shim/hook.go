@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -24,9 +25,12 @@ const (
 	hookDeadline = time.Second            // request and answer together
 	hookPrint    = time.Second            // writing the answer out
 	hookAck      = time.Second            // the ack, after the answer was printed
+	hookFresh    = 10 * time.Second       // after which no mail is printed, unless the broker says when
 	hookStdin    = 2 * time.Second        // a host that does not finish its input is not waited for
 	lingerMax    = time.Hour
 	exitWake     = 2 // wakes a host that asked for it; only when the broker says so
+
+	beforeTool = "PreToolUse" // the event at which an answer takes the place of a tool's result, in transcripts that are judged
 )
 
 // hookFields are all that is ever taken from a host's input.
@@ -62,18 +66,24 @@ func init() {
 	register(&command{
 		name:    "hook",
 		group:   "set-up",
-		summary: "run by an agent's program at its hooks: hands over the mail that waits",
+		summary: "Run by an agent's program at its hooks: hand over the mail that waits.",
 		usage:   "hook [HOST] [--remind|--wake] [--linger MS] [--log FILE] [--deadline-ms MS]",
 		help: `
 Reads the host's hook input on stdin and prints what the host should be told, if anything. HOST is claude, codex,
 gemini, qwen or copilot; without it the broker finds out. It ends with 0 whatever happens, and with 2 only where that
 wakes a host.
 
+flags
   --remind          say only that mail waits, not what is in it
   --wake            for a hook that runs in the background: mail goes to stderr with exit 2, which wakes the host
   --linger MS       wait this long for mail before saying that there is none
   --log FILE        add a line for each call: time, host, event, what came of it, milliseconds
-  --deadline-ms MS  give up after this long (1000)`,
+  --deadline-ms MS  give up after this long (1000)
+
+examples
+  {"type": "command", "command": "inbox hook claude"}   (at a hook in .claude/settings.json)
+  inboxd hooks claude                                   (prints all of them)
+  echo '{"hook_event_name": "PostToolUse"}' | inbox hook claude --task backend --log hook.log`,
 		run: runHook,
 	})
 }
@@ -87,6 +97,7 @@ type hook struct {
 	log      string
 
 	began  time.Time
+	asked  time.Time // when the request was sent
 	event  string
 	result string // for the log
 	print  func(stream string, text []byte) error
@@ -160,6 +171,7 @@ func isHost(name string) bool {
 
 func (h *hook) run(ctx *context) int {
 	guard := h.guard(hookStdin, exitDone)
+	defer func() { guard.Stop() }() // after a panic too: a test goes on living
 	fields, err := scanObject(ctx.stdin, hookFields, make([]byte, 32<<10))
 	if !guard.Stop() {
 		select {} // the guard is ending the process
@@ -192,7 +204,9 @@ func (h *hook) run(ctx *context) int {
 	folder := sessionDir(cache, textOf(fields[fieldSession]))
 	verdicts := judgeBatches(readBatches(folder), h.began)
 
-	got, err := way.post("/v1/hooks/"+h.host, h.request(fields, from, verdicts))
+	body := h.request(fields, from, verdicts)
+	h.asked = time.Now()
+	got, err := way.post("/v1/hooks/"+h.host, body)
 	if err != nil {
 		h.result = "no answer"
 		if way.unreached(err) {
@@ -235,6 +249,7 @@ func (h *hook) deliver(got *answer, way poster, fields [][]byte, cache, folder s
 			messages: strings.Split(got.messages, ","),
 			atMs:     time.Now().UnixMilli(),
 			toolUse:  textOf(fields[fieldToolUse]),
+			before:   h.event == beforeTool,
 			path:     batchFile(folder, got.receipt),
 		}
 		if path := textOf(fields[fieldTranscript]); readable(h.host, path) {
@@ -243,20 +258,26 @@ func (h *hook) deliver(got *answer, way poster, fields [][]byte, cache, folder s
 		}
 		printed.write() // without it the message is still delivered, only nobody checks
 	}
-	err := h.print(got.stream, got.body)
+	err := errLate
+	if got.receipt == "" || !h.late(got) {
+		err = h.print(got.stream, got.body)
+	}
 	if !guard.Stop() {
 		select {}
 	}
-	h.result = "printed"
-	if got.receipt == "" {
-		return code
-	}
 	settle := "ack"
+	h.result = "printed"
 	if err != nil {
 		settle, code, h.result = "release", exitDone, "could not print"
+		if err == errLate {
+			h.result = "too late to print"
+		}
 		if printed != nil {
 			printed.forget()
 		}
+	}
+	if got.receipt == "" {
+		return code
 	}
 	h.guard(hookAck+hookAck/2, code)
 	way.until(time.Now().Add(hookAck))
@@ -270,6 +291,24 @@ func (h *hook) deliver(got *answer, way poster, fields [][]byte, cache, folder s
 		sweepSessions(cache, h.began)
 	}
 	return code
+}
+
+var errLate = errors.New("too late")
+
+// late says that the broker may by now have given the mail to somebody else: this process was stopped, or the whole machine
+// was asleep, after the request was sent. Then not a word is printed, and the mail comes again.
+func (h *hook) late(got *answer) bool {
+	limit := h.linger + hookFresh
+	if ms, err := strconv.ParseUint(got.within, 10, 31); err == nil {
+		limit = time.Duration(ms) * time.Millisecond
+	}
+	return elapsed(h.asked, time.Now()) > limit
+}
+
+// elapsed is how long ago it was by the clock that says more: the steady one stands still while the machine sleeps, the one
+// on the wall may be set back.
+func elapsed(then, now time.Time) time.Duration {
+	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
 }
 
 // sensible says whether an answer can be printed and acked: names of our grammar, and no half of a JSON object.
@@ -288,6 +327,9 @@ func (a *answer) sensible() bool {
 		return false
 	}
 	if a.stream != "" && a.stream != "stdout" && a.stream != "stderr" {
+		return false
+	}
+	if _, err := strconv.ParseUint(a.within, 10, 31); a.within != "" && err != nil {
 		return false
 	}
 	if a.body[0] != '{' {
@@ -376,6 +418,10 @@ func judgeBatches(batches []*batch, now time.Time) *verdicts {
 	}
 	for _, one := range batches {
 		age := now.Sub(time.UnixMilli(one.atMs))
+		if budget < judgeMin {
+			found.doubt = append(found.doubt, one.receipt) // its turn comes with a later hook
+			continue
+		}
 		seen, unseen, is, used := one.judge(budget)
 		budget -= used
 		switch {

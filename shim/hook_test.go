@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 type faultyReader struct{}
@@ -49,6 +50,37 @@ func TestAnAnswerThatIsHalfAnObjectIsNotPrinted(t *testing.T) {
 	} {
 		if got := (&answer{body: []byte(text)}).sensible(); got != want {
 			t.Errorf("%q: %v", text, got)
+		}
+	}
+}
+
+func TestMailIsLateByTheClockThatSaysMore(t *testing.T) {
+	now := time.Now()
+	steady := func(ago time.Duration) time.Time { return now.Add(-ago) }
+	wall := func(ago time.Duration) time.Time { return now.Add(-ago).Round(0) } // without the steady clock's reading
+	if got := elapsed(steady(2*time.Second), now); got != 2*time.Second {
+		t.Error(got)
+	}
+	if got := elapsed(wall(time.Hour), now); got != time.Hour { // the machine slept
+		t.Error(got)
+	}
+	for _, one := range []struct {
+		within string
+		linger time.Duration
+		ago    time.Duration
+		late   bool
+	}{
+		{"", 0, 9 * time.Second, false},
+		{"", 0, 11 * time.Second, true},
+		{"", time.Minute, 65 * time.Second, false},
+		{"2250", 0, 2 * time.Second, false},
+		{"2250", 0, 3 * time.Second, true},
+		{"72250", time.Minute, 70 * time.Second, false},
+		{"72250", 2 * time.Minute, 73 * time.Second, true},
+	} {
+		run := &hook{linger: one.linger, asked: steady(one.ago)}
+		if got := run.late(&answer{within: one.within}); got != one.late {
+			t.Errorf("%+v: %v", one, got)
 		}
 	}
 }

@@ -28,6 +28,7 @@ type command struct {
 	summary string // one line, for the list
 	usage   string // what stands after `inbox`: "send TASK TEXT [--priority P]"
 	help    string // the rest of `inbox NAME --help`
+	own     string // a flag of every command that means something else behind this one's name: it is left to it
 	run     func(ctx *context, args []string) int
 }
 
@@ -48,7 +49,8 @@ type context struct {
 	stderr  io.Writer
 	json    bool   // --json
 	url     string // --url, or empty
-	task    string // --task, or empty: ask settings().task instead, which knows the environment and the files too
+	task    string // --agent or --task, or empty: ask settings().task instead, which knows the environment and the files too
+	agent   string // --agent, or empty
 
 	found *settings
 }
@@ -58,6 +60,9 @@ func (ctx *context) settings() *settings {
 	if ctx.found == nil {
 		here, _ := os.Getwd()
 		ctx.found = readSettings(ctx.url, ctx.task, here)
+		if ctx.agent != "" {
+			ctx.found.task.from = "--agent"
+		}
 	}
 	return ctx.found
 }
@@ -91,7 +96,11 @@ func dispatch(given []string, ctx *context) int {
 		case "--version":
 			io.WriteString(ctx.stdout, "inbox "+version+"\n")
 			return exitDone
-		case "--url", "--task":
+		case "--url", "--task", "--agent":
+			if len(rest) > 0 && find(rest[0]) != nil && find(rest[0]).own == name {
+				rest = append(rest, word)
+				continue
+			}
 			if !joined {
 				if at++; at == len(given) {
 					if len(rest) > 0 && rest[0] == "hook" {
@@ -101,14 +110,23 @@ func dispatch(given []string, ctx *context) int {
 				}
 				value = given[at]
 			}
-			if name == "--url" {
+			switch name {
+			case "--url":
 				ctx.url = value
-			} else {
+			case "--agent":
+				ctx.agent = value
+			default:
 				ctx.task = value
 			}
 		default:
 			rest = append(rest, word)
 		}
+	}
+	if ctx.agent != "" {
+		if ctx.task != "" && ctx.task != ctx.agent && (len(rest) == 0 || rest[0] != "hook") {
+			return ctx.invalid("--agent and --task name two, and are one setting.", "Give one of them.")
+		}
+		ctx.task = ctx.agent
 	}
 	if len(rest) > 0 && rest[0] == "help" {
 		rest, help = rest[1:], true
@@ -152,7 +170,7 @@ func commandNames() []string {
 
 func overview() string {
 	var text strings.Builder
-	text.WriteString("inbox: the mail of running coding agents.\n\nUsage: inbox COMMAND [ARGUMENTS]\n")
+	text.WriteString("inbox: the mail of running coding agents.\n\nUsage: inbox COMMAND [ARGUMENTS]\n" + workersLoop)
 	width := 0
 	for _, one := range commands {
 		width = max(width, len(one.name))
@@ -182,12 +200,26 @@ func manual(of *command) string {
 	return text + everyFlag + exitCodes
 }
 
+// workersLoop is what an agent needs that reads no other help.
+const workersLoop = `
+A worker's loop: take work, say how it goes, ask when something is missing, finish.
+  inbox fetch                                 what there is to do, most urgent first; it grants nothing
+  inbox claim --thread ID                     own it for ten minutes; inbox renew keeps it for longer
+  inbox update --thread ID --summary TEXT     how it goes
+  inbox update --thread ID --status blocked --body QUESTION
+  inbox wait-reply --thread ID                the answer, as soon as it comes
+  inbox done --thread ID --summary TEXT       or inbox fail; whoever opened the thread is told
+Exit code 20 means that somebody else owns it: leave it and fetch again. The fencing token is kept for you.
+
+A leader's: inbox send --to TASK --subject TEXT · inbox watch --threads · inbox reply · inbox cancel · inbox list.
+`
+
 const everyFlag = `
 with every command
-  --json       the answer as JSON, errors too
-  --url URL    the broker       (or INBOX_URL)
-  --task TASK  whose inbox      (or INBOX_TASK)
-  --help       this
+  --json        the answer as JSON, errors too
+  --agent TASK  who you are: whose inbox, whose threads  (or INBOX_TASK; --task is the older name)
+  --url URL     the broker                               (or INBOX_URL)
+  --help        this
 `
 
 // nearest is the known word closest to what was typed; empty when none is close enough to be meant.

@@ -8,7 +8,7 @@ package main
 import (
 	"bytes"
 	"errors"
-	"net"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -34,6 +34,7 @@ type answer struct {
 	messages string // Inbox-Messages: ids with commas between them
 	exit     string // Inbox-Exit
 	stream   string // Inbox-Stream
+	within   string // Inbox-Print-Within-Ms: how long after the request it may still be printed
 	body     []byte
 	closes   bool // the connection cannot be used again
 }
@@ -77,13 +78,19 @@ func (at address) loopback() bool {
 	return at.host == "localhost" || at.host == "::1" || strings.HasPrefix(at.host, "127.")
 }
 
+// lineConn is what is needed of a connection: net.Conn has it, and so has a socket without one.
+type lineConn interface {
+	io.ReadWriteCloser
+	SetDeadline(deadline time.Time) error
+}
+
 // wire is one kept-open connection to the broker.
 type wire struct {
 	at       address
 	token    string
 	connect  time.Duration // how long opening may take
 	deadline time.Time     // of everything
-	conn     net.Conn
+	conn     lineConn
 	buffer   []byte // what was read and not yet used is buffer[:filled]
 	filled   int
 	reached  bool // a connection was made
@@ -273,6 +280,8 @@ func (w *wire) head() (*answer, int, error) {
 			got.exit = value
 		case "inbox-stream":
 			got.stream = value
+		case "inbox-print-within-ms":
+			got.within = value
 		}
 	}
 	return got, length, nil
@@ -345,10 +354,6 @@ func (w *wire) until(deadline time.Time) {
 	if w.conn != nil {
 		w.conn.SetDeadline(deadline)
 	}
-}
-
-func dialPlain(at address, limit time.Duration) (net.Conn, error) {
-	return net.DialTimeout("tcp", net.JoinHostPort(at.host, at.port), limit)
 }
 
 // unreached says whether a failed request means that the broker is down: no connection, or no answer in time.

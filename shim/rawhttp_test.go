@@ -1,6 +1,9 @@
 package main
 
 import (
+	"bytes"
+	"errors"
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -70,4 +73,92 @@ func FuzzAnswer(f *testing.F) {
 			t.Fatalf("%+v", got)
 		}
 	})
+}
+
+// listening is a peer that does something with the one connection made to it.
+func listening(t *testing.T, at string, does func(net.Conn)) address {
+	listener, err := net.Listen("tcp", at)
+	if err != nil {
+		t.Skipf("NOT TESTED: nothing can listen on %s here: %v", at, err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		if conn, err := listener.Accept(); err == nil {
+			does(conn)
+			conn.Close()
+		}
+	}()
+	host, port, _ := net.SplitHostPort(listener.Addr().String())
+	return address{host: host, port: port}
+}
+
+func TestABrokerIsFoundByNumberAndByName(t *testing.T) {
+	for _, at := range []string{"127.0.0.1:0", "[::1]:0", "localhost"} {
+		t.Run(at, func(t *testing.T) {
+			echo := func(conn net.Conn) { io.Copy(conn, io.LimitReader(conn, 300_000)) }
+			to := listening(t, strings.Replace(at, "localhost", "127.0.0.1:0", 1), echo)
+			if at == "localhost" {
+				to.host = at
+			}
+			conn, err := dialPlain(to, 5*time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			conn.SetDeadline(time.Now().Add(10 * time.Second))
+			sent := bytes.Repeat([]byte("0123456789"), 30_000)
+			go conn.Write(sent)
+			if got, err := io.ReadAll(conn); err != nil || !bytes.Equal(got, sent) {
+				t.Fatal(len(got), err)
+			}
+		})
+	}
+}
+
+func TestAConnectionEndsAtItsDeadlineWhateverThePeerDoes(t *testing.T) {
+	still := make(chan bool)
+	defer close(still)
+	for name, peer := range map[string]func(net.Conn){
+		"silent": func(net.Conn) { <-still },
+		"a drip": func(conn net.Conn) {
+			for {
+				if _, err := conn.Write([]byte("x")); err != nil {
+					return
+				}
+				time.Sleep(5 * time.Millisecond)
+			}
+		},
+	} {
+		for _, does := range []func(lineConn) error{
+			func(conn lineConn) error { _, err := io.Copy(io.Discard, conn); return err },
+			func(conn lineConn) error { _, err := conn.Write(make([]byte, 64<<20)); return err },
+		} {
+			conn, err := dialPlain(listening(t, "127.0.0.1:0", peer), 5*time.Second)
+			if err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			conn.SetDeadline(began.Add(100 * time.Millisecond))
+			err = does(conn)
+			var late interface{ Timeout() bool }
+			if took := time.Since(began); !errors.As(err, &late) || !late.Timeout() || took < 90*time.Millisecond || took > 2*time.Second {
+				t.Errorf("%s: %v after %v", name, err, took)
+			}
+			conn.Close()
+		}
+	}
+}
+
+func TestABrokerThatIsNotThereIsKnownAtOnce(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, port, _ := net.SplitHostPort(listener.Addr().String())
+	listener.Close()
+	line := &wire{at: address{host: host, port: port}, connect: 5 * time.Second, deadline: time.Now().Add(5 * time.Second)}
+	began := time.Now()
+	if _, err := line.post("/", nil); err == nil || !line.unreached(err) || time.Since(began) > 2*time.Second {
+		t.Error(err, time.Since(began))
+	}
 }

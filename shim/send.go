@@ -1,5 +1,5 @@
-// send: one message to one inbox. Also what send, peer and broadcast share: the flags that make up a message, and where
-// its body comes from.
+// send: one message to one inbox; with --subject a new thread, with --thread a word in one. Also what everything that
+// speaks shares: the flags that make up a message, and where its body comes from.
 //
 // The id is minted here, before the first try, so that a lost answer and a retry store one message.
 package main
@@ -10,7 +10,6 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 const (
@@ -22,8 +21,8 @@ const (
 var priorities = []string{"low", "normal", "high", "urgent"}
 var kinds = []string{"message", "task", "progress", "question", "answer", "result", "control", "event", "help_request"}
 
-// contentOptions are the flags of everything that sends.
-var contentOptions = []option{
+// contentOptions are the flags of everything that sends mail.
+var contentOptions = joinOptions([]option{
 	{name: "--body", value: "TEXT", text: "what it says (markdown); or as the last words, or on stdin"},
 	{name: "--body-file", value: "FILE", text: "read that from a file; - is stdin"},
 	{name: "--subject", value: "TEXT", text: "one line"},
@@ -35,17 +34,21 @@ var contentOptions = []option{
 	{name: "--ttl", value: "TIME", text: "undelivered after this, it expires: 30s, 10m, 2h, 1d"},
 	{name: "--topic", value: "TEXT", text: "replaces your own queued message of the same topic"},
 	{name: "--payload-json", value: "JSON", text: "any JSON value beside the body"},
-	{name: "--artifact", value: "PATH", text: "a file it speaks of; may be repeated", many: true},
-	{name: "--artifact-kind", value: "KIND", text: "once for all artifacts, or once for each", many: true},
-	{name: "--artifact-metadata-json", value: "JSON", text: "an object; once for all artifacts, or once for each", many: true},
+}, artifactOptions, []option{
 	{name: "--thread", value: "ID", text: "the thread it belongs to"},
-	{name: "--id", value: "ID", text: "its id, if it has one already; a retry with it stores nothing twice"},
-}
+	idOption,
+})
 
-var sendOptions = joinOptions([]option{{name: "--to", value: "TASK", text: "whose inbox; or as the first word"}}, contentOptions, []option{
+var sendOptions = joinOptions([]option{
+	{name: "--from", value: "SENDER", text: "in whose name: only what the token allows"},
+	{name: "--to", value: "TASK", text: "whose inbox; or as the first word"},
+	{name: "--subject", value: "TEXT", text: "open a thread about this: work with a status. Without --to anybody may claim it"},
+	{name: "--thread", value: "ID", text: "say it in this thread, which changes no status"},
+	{name: "--run", value: "LABEL", text: "of a new thread: a label of yours, such as the run it belongs to"},
+	{name: "--task", value: "LABEL", text: "of a new thread: a label of yours, such as a ticket"},
+}, without(contentOptions, "--subject", "--thread"), []option{
 	{name: "--supersedes", value: "ID", text: "replaces this queued message of yours"},
 	{name: "--create", text: "declare the task if it is unknown"},
-	{name: "--from", value: "SENDER", text: "only what the token allows: an operator may say task:NAME"},
 	{name: "--spool", text: "keep it here if the broker is away; a later command sends it"},
 })
 
@@ -57,15 +60,32 @@ func joinOptions(lists ...[]option) []option {
 	return all
 }
 
+// without is a list of flags without some.
+func without(options []option, names ...string) []option {
+	var left []option
+	for _, one := range options {
+		if !contains(names, one.name) {
+			left = append(left, one)
+		}
+	}
+	return left
+}
+
 func init() {
 	register(&command{
-		name: "send", group: "mail", summary: "Send a message to a task, or to the person (`user`).",
-		usage: "send TASK TEXT [flags]",
-		help: helpText("The message is stored once, however often it is tried, and handed over at the agent's next free moment.",
+		name: "send", group: "mail", summary: "Send a message to a task, or to the person (`user`); open a thread.",
+		usage: "send TASK TEXT [flags] | send [TASK] --subject TEXT [flags] | send --thread ID --body TEXT",
+		own:   "--task",
+		help: helpText("Plain mail is handed over at the agent's next free moment. --subject opens a thread instead: work that somebody\n"+
+			"claims and finishes, and that you can follow (`inbox watch --threads`) and cancel. --thread says a word in one, as\n"+
+			"`inbox reply` does. It is stored once, however often it is tried.\n"+
+			"--task is a label with --subject; in plain mail it is the older name of --agent.",
 			sendOptions,
 			`inbox send backend "The API is frozen: do not touch auth.ts." --priority urgent`,
 			`inbox send user --kind question --await "Which of the two schemas?"`,
-			`git diff | inbox send review --subject "Please look at this"`),
+			`inbox send --to backend --subject "Log-in fails on Safari" --body-file report.md --priority high`,
+			`git diff | inbox send review --subject "Please look at this" --run nightly --task T4`,
+			`inbox send --thread 0192f3a1 --body "The schema is frozen now." --artifact schema.sql --artifact-kind sql`),
 		run: runSend,
 	})
 }
@@ -89,6 +109,13 @@ type content struct {
 	Supersedes string          `json:"supersedes,omitempty"`
 	Create     bool            `json:"create,omitempty"`
 	From       string          `json:"from,omitempty"`
+
+	// Of a thread.
+	RunID        string `json:"run_id,omitempty"`
+	TaskID       string `json:"task_id,omitempty"`
+	Status       string `json:"status,omitempty"`
+	Agent        string `json:"agent,omitempty"`
+	FencingToken *int64 `json:"fencing_token,omitempty"`
 }
 
 // sent is what the broker answers to send.
@@ -111,14 +138,23 @@ func runSend(ctx *context, args []string) int {
 	if problem != nil {
 		return ctx.fail(problem)
 	}
-	to, words := read.get("--to"), read.words
-	if to == "" {
-		if len(words) == 0 {
-			return ctx.invalid("Nobody is named to send to.", "Write `inbox send TASK TEXT`, or --to TASK.")
-		}
-		to, words = words[0], words[1:]
+	if read.has("--subject") || read.has("--thread") {
+		return ctx.sendInThread(read)
 	}
-	if problem := checkTask(to); problem != nil {
+	if read.has("--run") {
+		return ctx.invalid("--run is a label of a new thread.", "Open one with --subject TEXT, or leave it out.")
+	}
+	if read.has("--task") { // as with every other command
+		if ctx.agent != "" && ctx.agent != read.get("--task") {
+			return ctx.invalid("--agent and --task name two, and are one setting in plain mail.", "Give one of them; with --subject, --task is a label.")
+		}
+		ctx.task = read.get("--task")
+	}
+	to, words, problem := recipient(read)
+	if problem == nil && to == "" {
+		problem = invalidInput("Nobody is named to send to.", "Write `inbox send TASK TEXT`, or --to TASK.")
+	}
+	if problem != nil {
 		return ctx.fail(problem)
 	}
 	message, problem := ctx.readContent(read, words)
@@ -153,6 +189,22 @@ func runSend(ctx *context, args []string) int {
 	}
 	ctx.saySent(&done)
 	return exitDone
+}
+
+// recipient is who it is for, and the words that are left for the body; empty when nobody is named.
+func recipient(read *arguments) (string, []string, *problem) {
+	to, words := read.get("--to"), read.words
+	if to == "" && len(words) > 0 {
+		to, words = words[0], words[1:]
+	}
+	if to == "" {
+		return "", words, nil
+	}
+	problem := checkTask(to)
+	if problem != nil && !read.has("--to") {
+		problem.hint = "The first word is the task; give the text with --body."
+	}
+	return to, words, problem
 }
 
 // keepSent puts the message into the spool and says why.
@@ -219,20 +271,18 @@ func (ctx *context) saySentMany(command string, answer []byte) int {
 // readContent makes a message of the flags, and of the words that stand for its body.
 func (ctx *context) readContent(read *arguments, words []string) (*content, *problem) {
 	made := &content{
-		MessageID: read.get("--id"),
-		Kind:      read.get("--kind"),
-		Subject:   read.get("--subject"),
-		Summary:   read.get("--summary"),
-		Priority:  read.get("--priority"),
-		ThreadID:  read.get("--thread"),
-		ReplyTo:   read.get("--reply-to"),
-		Awaiting:  read.has("--await"),
-		Topic:     read.get("--topic"),
+		Kind:     read.get("--kind"),
+		Subject:  read.get("--subject"),
+		Summary:  read.get("--summary"),
+		Priority: read.get("--priority"),
+		ThreadID: read.get("--thread"),
+		ReplyTo:  read.get("--reply-to"),
+		Awaiting: read.has("--await"),
+		Topic:    read.get("--topic"),
 	}
-	if made.MessageID == "" {
-		made.MessageID = mintID()
-	} else if !isID(made.MessageID) {
-		return nil, invalidInput("--id cannot be `"+made.MessageID+"`.", "It has letters, digits, `.`, `_`, `:` and `-`.")
+	var problem *problem
+	if made.MessageID, problem = newID(read); problem != nil {
+		return nil, problem
 	}
 	if read.has("--ttl") {
 		span, problem := readSpan("--ttl", read.get("--ttl"), "")
@@ -250,11 +300,10 @@ func (ctx *context) readContent(read *arguments, words []string) (*content, *pro
 		}
 		made.Payload = payload
 	}
-	var problem *problem
 	if made.Artifacts, problem = readArtifacts(read); problem != nil {
 		return nil, problem
 	}
-	says := made.Subject != "" || made.Summary != "" || made.Payload != nil || len(made.Artifacts) > 0
+	says := made.says() || made.Subject != ""
 	made.Body, problem = ctx.readBody(read, words, says)
 	if problem != nil {
 		return nil, problem
@@ -262,12 +311,7 @@ func (ctx *context) readContent(read *arguments, words []string) (*content, *pro
 	if made.Body == "" && !says {
 		return nil, invalidInput("The message says nothing.", "Give a text, --body-file FILE, or pipe it in.")
 	}
-	for _, text := range []string{made.Body, made.Subject, made.Summary} {
-		if !utf8.ValidString(text) {
-			return nil, invalidInput("The message is not text in UTF-8.", "Send a file's path with --artifact instead.")
-		}
-	}
-	return made, nil
+	return made, made.check()
 }
 
 func readJSON(name, text string) (json.RawMessage, *problem) {
@@ -278,45 +322,53 @@ func readJSON(name, text string) (json.RawMessage, *problem) {
 	return json.RawMessage(text), nil
 }
 
+// readArtifacts reads the flags in their order: each --artifact begins one, and what describes it comes behind it.
 func readArtifacts(read *arguments) ([]artifact, *problem) {
-	paths, kinds, metadata := read.all("--artifact"), read.all("--artifact-kind"), read.all("--artifact-metadata-json")
-	if len(paths) == 0 && len(kinds)+len(metadata) > 0 {
-		return nil, invalidInput("There is no artifact to describe.", "Name it with --artifact PATH.")
-	}
-	for name, values := range map[string][]string{"--artifact-kind": kinds, "--artifact-metadata-json": metadata} {
-		if len(values) > 1 && len(values) != len(paths) {
-			return nil, invalidInput(name+" does not match the artifacts.", "Give it once for all, or once for each.")
-		}
-	}
-	pick := func(values []string, at int) string {
-		switch len(values) {
-		case 0:
-			return ""
-		case 1:
-			return values[0]
-		}
-		return values[at]
-	}
 	var made []artifact
-	for at, path := range paths {
-		one := artifact{Path: path, Kind: pick(kinds, at)}
-		if text := pick(metadata, at); text != "" {
-			value, problem := readJSON("--artifact-metadata-json", text)
-			if problem != nil {
-				return nil, problem
+	for _, flag := range read.order {
+		if flag.name == "--artifact" {
+			if flag.value == "" {
+				return nil, invalidInput("--artifact names nothing.", "Write --artifact PATH.")
 			}
-			if !strings.HasPrefix(strings.TrimSpace(text), "{") {
-				return nil, invalidInput("--artifact-metadata-json is no object.", `It looks like '{"lines": 12}'.`)
-			}
-			one.Metadata = value
+			made = append(made, artifact{Path: flag.value})
+			continue
 		}
-		made = append(made, one)
+		if flag.name != "--artifact-kind" && flag.name != "--artifact-metadata-json" {
+			continue
+		}
+		if len(made) == 0 {
+			return nil, invalidInput("There is no artifact to describe.", "Name it first, with --artifact PATH.")
+		}
+		one := &made[len(made)-1]
+		if flag.name == "--artifact-kind" && one.Kind != "" || flag.name == "--artifact-metadata-json" && one.Metadata != nil {
+			return nil, invalidInput(flag.name+" is given twice for "+one.Path+".", "It belongs to the --artifact before it.")
+		}
+		if flag.name == "--artifact-kind" {
+			one.Kind = flag.value
+			continue
+		}
+		value, problem := readJSON(flag.name, flag.value)
+		if problem != nil {
+			return nil, problem
+		}
+		if !strings.HasPrefix(strings.TrimSpace(flag.value), "{") {
+			return nil, invalidInput(flag.name+" is no object.", `It looks like '{"lines": 12}'.`)
+		}
+		one.Metadata = value
 	}
 	return made, nil
 }
 
 // readBody finds the body where it was given, in one place only: flag, file, words, or stdin when something is piped in.
 func (ctx *context) readBody(read *arguments, words []string, says bool) (string, *problem) {
+	if !read.has("--body") && !read.has("--body-file") && len(words) == 0 && ctx.isPiped(says) {
+		return ctx.readStdin()
+	}
+	return ctx.namedBody(read, words)
+}
+
+// namedBody is a body that was given by flag, file or words; stdin only where it is named.
+func (ctx *context) namedBody(read *arguments, words []string) (string, *problem) {
 	var places []string
 	if read.has("--body") {
 		places = append(places, "--body")
@@ -344,8 +396,6 @@ func (ctx *context) readBody(read *arguments, words []string, says bool) (string
 		}
 		defer file.Close()
 		return readText(file, read.get("--body-file"))
-	case ctx.isPiped(says):
-		return ctx.readStdin()
 	}
 	return "", nil
 }
@@ -393,7 +443,7 @@ func unreadable(name string, err error) *problem {
 func (ctx *context) sender(named string) string {
 	from := ctx.settings()
 	if named == "" && from.task.value != "" && from.token.from == runtimeFile() {
-		return "task:" + from.task.value
+		return fullSender(from.task.value)
 	}
-	return named
+	return fullSender(named)
 }

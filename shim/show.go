@@ -6,24 +6,41 @@ import (
 	"net/url"
 )
 
+var showOptions = []option{
+	{name: "--thread", value: "ID", text: "show this thread: how it stands, and all that was said in it"},
+	{name: "--mark-read", text: "with --thread: what is shown counts as read"},
+}
+
 func init() {
 	register(&command{
-		name: "show", group: "mail", summary: "Show one message whole, with its history.",
-		usage: "show MESSAGE_ID",
-		help: helpText("Looking takes nothing.", nil,
+		name: "show", group: "mail", summary: "Show one message, or one thread, whole.",
+		usage: "show MESSAGE_ID | show --thread ID [--mark-read]",
+		help: helpText("A message with every step it took, or a thread with all that was said in it and the artifacts of each message. Looking\n"+
+			"takes nothing, and marks nothing as read unless that is said. `inbox timeline` and `inbox list` show many in one line each.",
+			showOptions,
 			`inbox show 0192f3a1-7c3e-7b6a-9a51-4c0f3f1b2d10`,
-			`inbox show 0192f3a1-7c3e-7b6a-9a51-4c0f3f1b2d10 --json`),
+			`inbox show --thread 0192f3a1-7c3e-7b6a-9a51-4c0f3f1b2d10 --mark-read`,
+			`inbox show --thread 0192f3a1-7c3e-7b6a-9a51-4c0f3f1b2d10 --json`),
 		run: runShow,
 	})
 }
 
 func runShow(ctx *context, args []string) int {
-	read, problem := ctx.parse(nil, args, 1)
+	read, problem := ctx.parse(showOptions, args, 1)
 	if problem != nil {
 		return ctx.fail(problem)
 	}
+	if read.has("--thread") {
+		if len(read.words) > 0 {
+			return ctx.invalid("A message and a thread are named.", "Show one of them.")
+		}
+		return ctx.showThread(read)
+	}
+	if read.has("--mark-read") {
+		return ctx.invalid("--mark-read is for a thread, and none is named.", "Give --thread ID.")
+	}
 	if len(read.words) == 0 {
-		return ctx.invalid("No message is named.", "Write `inbox show MESSAGE_ID`; `inbox timeline` lists them.")
+		return ctx.invalid("No message is named.", "Write `inbox show MESSAGE_ID` or `inbox show --thread ID`; `inbox timeline` and `inbox list` show them.")
 	}
 	id := read.words[0]
 	if !isID(id) {

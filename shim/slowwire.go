@@ -23,6 +23,8 @@ func newSlowWire(from *settings, deadline time.Time) (*slowWire, error) {
 	}
 	if transport, ok := made.http.Transport.(*http.Transport); ok {
 		transport.DialContext = (&net.Dialer{Timeout: hookConnect}).DialContext
+		transport.MaxResponseHeaderBytes = headMax
+		transport.DisableCompression = true
 	}
 	return &slowWire{made, deadline}, nil
 }
@@ -41,6 +43,9 @@ func (w *slowWire) post(path string, body []byte) (*answer, error) {
 		return nil, err
 	}
 	defer response.Body.Close()
+	if response.Header.Get("Content-Encoding") != "" || response.ContentLength < 0 && len(response.TransferEncoding) == 0 {
+		return nil, errAnswer // packed, or ended by hanging up: whether it is whole cannot be known
+	}
 	text, err := io.ReadAll(io.LimitReader(response.Body, hookBodyMax+1))
 	if err != nil || len(text) > hookBodyMax {
 		return nil, errAnswer
@@ -52,6 +57,7 @@ func (w *slowWire) post(path string, body []byte) (*answer, error) {
 		messages: response.Header.Get("Inbox-Messages"),
 		exit:     response.Header.Get("Inbox-Exit"),
 		stream:   response.Header.Get("Inbox-Stream"),
+		within:   response.Header.Get("Inbox-Print-Within-Ms"),
 		body:     text,
 	}, nil
 }

@@ -29,7 +29,8 @@ type batch struct {
 	offset     int64    // bytes of the transcript that are already judged
 	atMs       int64    // when it was printed
 
-	toolUse string   // id of the tool call after which it was printed; empty for other events
+	toolUse string   // id of the tool call at which it was printed; empty for other events
+	before  bool     // it was printed before that tool ran, as the reason why it did not
 	inside  bool     // offset is in the middle of a line
 	ready   bool     // the line that must precede the model's next answer was there
 	current []string // answers of the model that were begun before the batch was printed
@@ -49,6 +50,7 @@ var batchFields = []wanted{
 	{"ready", wordMax, cutAll},
 	{"current", 1 << 16, cutAll},
 	{"found", 1 << 20, cutAll},
+	{"before", wordMax, cutAll},
 }
 
 // cacheDir is where this account's hooks remember things; empty where the platform has no place for it.
@@ -132,6 +134,7 @@ func readBatch(path string) *batch {
 		ready:      string(values[8]) == "true",
 		current:    list(9),
 		found:      list(10),
+		before:     string(values[11]) == "true",
 		path:       path,
 	}
 	if !isID(one.receipt) || len(one.messages) == 0 {
@@ -166,6 +169,7 @@ func (b *batch) write() error {
 	word("ready", strconv.FormatBool(b.ready))
 	field("current", strings.Join(b.current, ","))
 	field("found", strings.Join(b.found, ","))
+	word("before", strconv.FormatBool(b.before))
 	return writeWhole(b.path, append(text, "}\n"...))
 }
 
@@ -230,8 +234,10 @@ func writeWhole(path string, text []byte) error {
 }
 
 // sweepSessions takes away what sessions left that never came back.
-func sweepSessions(cache string, now time.Time) {
-	root := filepath.Join(cache, "sessions")
+func sweepSessions(cache string, now time.Time) { sweepStale(filepath.Join(cache, "sessions"), now) }
+
+// sweepStale takes away the folders in one that nobody has touched for long.
+func sweepStale(root string, now time.Time) {
 	listing, err := os.Open(root)
 	if err != nil {
 		return

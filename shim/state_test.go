@@ -15,7 +15,7 @@ func TestABatchComesBackAsItWasWritten(t *testing.T) {
 	written := &batch{
 		receipt: "r:1", task: "backend", messages: []string{"m-1", "m-2"}, transcript: "/a \"b\"/é.jsonl", offset: 1 << 40,
 		atMs: 1_800_000_000_000, toolUse: "toolu_1", inside: true, ready: true, current: []string{"req_1"}, found: []string{"m-2"},
-		path: batchFile(folder, "r:1"),
+		before: true, path: batchFile(folder, "r:1"),
 	}
 	if err := written.write(); err != nil {
 		t.Fatal(err)

@@ -1,10 +1,10 @@
 // The transcript check: did what a hook printed reach the model?
 //
-// A host may discard a hook's output without a word. Its transcript does not lie: a message id in a line of it, followed
-// by an answer of the model, was seen; an answer that was begun after the batch was printed and no such id before it, was
-// not; no such answer yet, and nothing is known. Only transcripts of Claude's kind are judged (JSON lines with a `type`),
-// and only what was added since the batch was printed, a bounded piece at a time: a transcript may be of any size, and so
-// may one line of it.
+// A host may discard a hook's output without a word. Its transcript does not lie: a message id in a line that the model is
+// told, followed by an answer of the model, was seen; an answer that was begun after the batch was printed and no such id
+// before it, was not; no such answer yet, and nothing is known. Only transcripts of Claude's kind are judged (JSON lines
+// with a `type`), and only what was added since the batch was printed, a bounded piece at a time: a transcript may be of any
+// size, and so may one line of it.
 //
 // Two things make "an answer begun after" harder than it sounds. The host writes its lines a little later than it acts, and
 // an answer with several tool calls is several lines, some of them written after the first tool's hook has run. So lines of
@@ -23,6 +23,7 @@ import (
 
 const (
 	judgeMax   = 8 << 20          // bytes of transcripts that one hook reads
+	judgeMin   = 1 << 20          // it does not begin on one with fewer left: a line that tells the model a hook's words is shorter
 	tailMax    = 64 << 10         // bytes before the end in which the model's current answer is looked for
 	saveAfter  = 256 << 10        // bytes read without a verdict that are worth remembering
 	blindFor   = 60 * time.Second // a transcript that cannot be read is given up after this
@@ -48,8 +49,10 @@ var lineFields = []wanted{
 	{"timestamp", 64, cutAll},
 }
 
-// deadAttachments tell of a hook's output that did not reach the model, and may quote it.
-var deadAttachments = []string{"hook_cancelled", "hook_non_blocking_error", "hook_error_during_execution"}
+// toldAttachments are those by which a host tells the model a hook's words. It writes others that only quote them: the
+// hook's output as it came, its failure, its word to the person. A kind that is not known here proves nothing, so the mail
+// comes once more, marked as such; the other way round it would be lost.
+var toldAttachments = []string{"hook_additional_context", "hook_blocking_error", "async_hook_response", "queued_command"}
 
 // readable says whether a host's transcript is of the kind that is judged here.
 func readable(host, path string) bool {
@@ -193,7 +196,9 @@ func (b *batch) note(line line) {
 	if line.sidechain {
 		return
 	}
-	if !line.dead {
+	// What a tool gave back may name a message because the agent asked for it. Only where the hook stopped the tool are its
+	// words the tool's result.
+	if line.told && (!line.result || b.before) {
 		for _, id := range line.found {
 			if !slices.Contains(b.found, id) {
 				b.found = append(b.found, id)
@@ -211,7 +216,7 @@ type line struct {
 	answer    bool     // the model speaks, in the main conversation
 	id        string   // of that answer; lines of one answer share it
 	sidechain bool     // a subagent's
-	dead      bool     // what it quotes did not reach the model
+	told      bool     // what stands in it reaches the model
 	found     []string // ids in it
 	tool      bool     // the tool call's id is in it
 	result    bool     // it is the result of some tool
@@ -419,6 +424,6 @@ func (r *lineReader) parse() line {
 	if stamp, err := time.Parse(time.RFC3339Nano, textOf(values[6])); err == nil {
 		read.atMs = stamp.UnixMilli()
 	}
-	read.dead = read.kind == "assistant" || read.kind == "progress" || slices.Contains(deadAttachments, textOf(values[5]))
+	read.told = read.kind == "user" || read.kind == "attachment" && slices.Contains(toldAttachments, textOf(values[5]))
 	return read
 }

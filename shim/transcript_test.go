@@ -15,11 +15,16 @@ const (
 )
 
 func judged(t testing.TB, text string, budget int64) (*batch, verdict, []string, []string) {
+	return judgedOf(t, &batch{}, text, budget)
+}
+
+func judgedOf(t testing.TB, one *batch, text string, budget int64) (*batch, verdict, []string, []string) {
 	path := filepath.Join(t.TempDir(), "transcript.jsonl")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	one := &batch{receipt: "r", messages: []string{"m-1", "m-2"}, transcript: path, toolUse: "toolu_1", path: path + ".state"}
+	one.receipt, one.messages, one.toolUse = "r", []string{"m-1", "m-2"}, "toolu_1"
+	one.transcript, one.path = path, path+".state"
 	for range 10_000 {
 		before := one.offset
 		seen, unseen, is, used := one.judge(budget)
@@ -65,6 +70,54 @@ func TestATranscriptIsJudgedTheSameWhateverTheSizeOfItsPieces(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Lines as Claude Code 2.1.327 writes them, shortened. In `told` the words reached the model's next request, in `quoted` they
+// did not; both were seen by what a scripted model was asked.
+func TestWhatTheModelIsToldCountsAndWhatOnlyQuotesDoesNot(t *testing.T) {
+	output := `{\"hookSpecificOutput\":{\"additionalContext\":\"id m-1, id m-2\"}}`
+	attached := func(rest string) string {
+		return `{"isSidechain":false,"attachment":{` + rest + `},"type":"attachment"}`
+	}
+	denied := `{"type":"user","message":{"role":"user","content":[{"type":"tool_result","content":"id m-1\nid m-2","is_error":true,` +
+		`"tool_use_id":"toolu_1"}]},"toolUseResult":"Error: id m-1\nid m-2"}`
+	told := map[string]string{
+		"context":             attached(`"type":"hook_additional_context","content":["id m-1, id m-2"],"hookEvent":"PostToolUse"`),
+		"a reason after":      attached(`"type":"hook_blocking_error","hookEvent":"PostToolUse","blockingError":{"blockingError":"id m-1 id m-2"}`),
+		"a late hook's words": attached(`"type":"async_hook_response","response":{"hookSpecificOutput":{"additionalContext":"id m-1 id m-2"}}`),
+		"a woken turn's":      attached(`"type":"queued_command","prompt":"<task-notification>id m-1 id m-2</task-notification>"`),
+		"a reason to go on":   `{"type":"user","message":{"role":"user","content":"Stop hook feedback:\nid m-1 id m-2"},"isMeta":true}`,
+	}
+	quoted := map[string]string{
+		"output as it came":   attached(`"type":"hook_success","hookEvent":"PostToolUse","content":"","stdout":"` + output + `","exitCode":0`),
+		"plain output":        attached(`"type":"hook_success","hookEvent":"PostToolUse","content":"id m-1 id m-2","stdout":"id m-1 id m-2\n"`),
+		"a word to a person":  attached(`"type":"hook_system_message","content":"id m-1 id m-2"`),
+		"a wrong answer":      attached(`"type":"hook_non_blocking_error","stderr":"Full stdout: id m-1 id m-2","stdout":"","exitCode":1`),
+		"a time-out":          attached(`"type":"hook_cancelled","stdout":"` + output + `"`),
+		"a fault":             attached(`"type":"hook_error_during_execution","content":"id m-1 id m-2"`),
+		"a file":              attached(`"type":"edited_text_file","snippet":"id m-1 id m-2"`),
+		"a kind not known":    attached(`"type":"hook_of_tomorrow","content":["id m-1 id m-2"]`),
+		"a turn's summary":    `{"type":"system","subtype":"stop_hook_summary","hookErrors":["id m-1 id m-2"]}`,
+		"what is in a queue":  `{"type":"queue-operation","operation":"enqueue","content":"<task-notification>id m-1 id m-2"}`,
+		"progress":            `{"type":"progress","data":{"type":"hook_progress","output":"id m-1 id m-2"}}`,
+		"the last prompt":     `{"type":"last-prompt","lastPrompt":"id m-1 id m-2"}`,
+		"a subagent's":        `{"isSidechain":true,"attachment":{"type":"hook_additional_context","content":["id m-1 id m-2"]},"type":"attachment"}`,
+		"another tool's end":  strings.Replace(denied, "toolu_1", "toolu_0", 1),
+		"the tool's own list": strings.Replace(denied, `,"is_error":true`, "", 1),
+	}
+	check := func(name, line string, before bool, want int) {
+		one, is, seen, unseen := judgedOf(t, &batch{before: before}, strings.Join([]string{theResult, line, theAnswer, ""}, "\n"), 1<<20)
+		if is != verdictSettled || len(seen) != want || len(unseen) != 2-want {
+			t.Errorf("%s: %v, seen %v, unseen %v, %+v", name, is, seen, unseen, one)
+		}
+	}
+	for name, line := range told {
+		check(name, line, false, 2)
+	}
+	for name, line := range quoted {
+		check(name, line, false, 0)
+	}
+	check("a reason not to", denied, true, 2)
 }
 
 func TestAnIDStandsAloneOrNotAtAll(t *testing.T) {

@@ -29,7 +29,10 @@ type option struct {
 type arguments struct {
 	words []string
 	given map[string][]string
+	order []flagGiven // as they were typed, for flags that belong to the one before them
 }
+
+type flagGiven struct{ name, value string }
 
 func (a *arguments) has(name string) bool     { return len(a.given[name]) > 0 }
 func (a *arguments) all(name string) []string { return a.given[name] }
@@ -90,6 +93,7 @@ func (ctx *context) parse(options []option, args []string, wordsMax int) (*argum
 			return nil, invalidInput(name+" is given twice.", "Give it once.")
 		}
 		read.given[name] = append(read.given[name], value)
+		read.order = append(read.order, flagGiven{name, value})
 	}
 	if wordsMax >= 0 && len(read.words) > wordsMax {
 		return nil, invalidInput("`"+ctx.called()+"` does not know what to do with `"+read.words[wordsMax]+"`.",
@@ -286,12 +290,29 @@ func takesColour(stream any) bool {
 
 // isTerminal takes any character device for one; the others are not worth a system call of their own.
 func isTerminal(stream any) bool {
+	if watched, ok := stream.(*sureWriter); ok {
+		stream = watched.to
+	}
 	file, ok := stream.(*os.File)
 	if !ok {
 		return false
 	}
 	about, err := file.Stat()
 	return err == nil && about.Mode()&os.ModeCharDevice != 0
+}
+
+// sureWriter remembers whether what was printed arrived: for what counts as delivered once it is printed.
+type sureWriter struct {
+	to  io.Writer
+	err error
+}
+
+func (w *sureWriter) Write(text []byte) (int, error) {
+	count, err := w.to.Write(text)
+	if w.err == nil {
+		w.err = err
+	}
+	return count, err
 }
 
 func priorityColour(priority string) string {
@@ -430,9 +451,15 @@ func oneLine(text string) string {
 // age is how long ago a time was, roughly.
 func age(atMs int64) string {
 	passed := time.Since(time.UnixMilli(atMs))
-	switch {
-	case passed < time.Second:
+	if passed < time.Second {
 		return "now"
+	}
+	return rough(passed)
+}
+
+// rough is a length of time in its largest unit.
+func rough(passed time.Duration) string {
+	switch {
 	case passed < time.Minute:
 		return fmt.Sprintf("%ds", passed/time.Second)
 	case passed < time.Hour:
@@ -480,6 +507,7 @@ type message struct {
 	AwaitingResponse bool            `json:"awaiting_response"`
 	Topic            string          `json:"topic"`
 	Artifacts        []artifact      `json:"artifacts"`
+	N                int64           `json:"n"`
 	State            string          `json:"state"`
 	Attempts         int             `json:"attempts"`
 	CreatedAtMs      int64           `json:"created_at_ms"`

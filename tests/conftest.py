@@ -37,6 +37,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="chaos at full length")
 
 
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """What was not tested stands last, where nobody overlooks it."""
+    skipped = [report.longrepr for report in terminalreporter.stats.get("skipped", [])]
+    reasons = {why[2].removeprefix("Skipped: ") for why in skipped if isinstance(why, tuple)}
+    for reason in sorted(one for one in reasons if one.startswith("NOT TESTED")):
+        terminalreporter.write_line(reason, red=True, bold=True)
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> tuple[str, dict[str, Any]]:
     return "asyncio", {"use_uvloop": True}

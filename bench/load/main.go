@@ -22,6 +22,10 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "streams" {
+		streams(os.Args[2:])
+		return
+	}
 	address := flag.String("address", "127.0.0.1:8420", "host:port")
 	method := flag.String("method", "GET", "HTTP method")
 	path := flag.String("path", "/", "request path")

@@ -51,6 +51,11 @@ def parser() -> argparse.ArgumentParser:
     )
     hooks.add_argument("host", choices=["claude", "codex", "gemini", "qwen", "copilot"])
     hooks.add_argument("--binary", default="inbox", metavar="PATH", help="the binary to run (default inbox)")
+    hooks.add_argument(
+        "--package",
+        metavar="FOLDER",
+        help="write the whole plugin (claude) or extension (gemini) into this folder instead",
+    )
     login = commands.add_parser(
         "login-code",
         help="print a one-time code for `inbox login`",
@@ -95,6 +100,8 @@ def main(argv: list[str] | None = None) -> int:
         if command == "worker":
             return _worker()
         if command == "hooks":
+            if arguments["package"]:
+                return _package(arguments["host"], arguments["package"])
             return _hooks(arguments["host"], arguments["binary"])
         return _token({"action": command, **arguments})
     except InboxdError as problem:
@@ -139,6 +146,22 @@ def _hooks(name: str, binary: str) -> int:
     return 0
 
 
+def _package(name: str, folder: str) -> int:
+    from pathlib import Path
+
+    from inboxd.errors import InvalidRequest
+    from inboxd.hosts.packages import PACKAGES
+
+    if name not in PACKAGES:
+        raise InvalidRequest(f"There is no package for {name}.", hint=f"There is one for {' and for '.join(PACKAGES)}.")
+    for file, text in PACKAGES[name]().items():
+        path = Path(folder) / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        print(path)
+    return 0
+
+
 @contextlib.asynccontextmanager
 async def _broker(settings: Settings) -> AsyncIterator[Broker]:
     """A broker on the store, whether or not one is serving it."""
@@ -161,6 +184,7 @@ def _token(arguments: dict[str, Any]) -> int:
 async def _token_action(settings: Settings, action: str, as_json: bool, namespace: str, given: dict[str, Any]) -> None:
     import re
 
+    from inboxd import main as composition
     from inboxd.broker import owner
     from inboxd.broker.tokens import is_token_id
     from inboxd.edges.problems import of
@@ -197,7 +221,8 @@ async def _token_action(settings: Settings, action: str, as_json: bool, namespac
                 print(json.dumps({"ok": True, "command": "login-code", "code": code}))
             else:
                 print(code)
-                print("Good once, within a quarter of an hour: `inbox login CODE`.", file=sys.stderr)
+                link = composition.login_link(composition.running_address(settings) or "ADDRESS", code)
+                print(f"Good once, within a quarter of an hour: open {link}, or `inbox login CODE`.", file=sys.stderr)
         elif action == "list":
             tokens = await broker.list_tokens(who)
             if as_json:

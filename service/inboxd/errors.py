@@ -117,6 +117,18 @@ class SenderForbidden(InboxdError):
     code, status = "SENDER_FORBIDDEN", 403
 
 
+class CrossSite(InboxdError):
+    """This request does not come from the dashboard's own page."""
+
+    code, status = "CROSS_SITE", 403
+
+
+class HostUnknown(InboxdError):
+    """The dashboard is not known by that name."""
+
+    code, status = "HOST_UNKNOWN", 403
+
+
 class RouteUnknown(InboxdError):
     """There is no such route."""
 
@@ -139,6 +151,42 @@ class MessageUnknown(InboxdError):
     """There is no message with that id."""
 
     code, status = "MESSAGE_UNKNOWN", 404
+
+
+class ThreadUnknown(InboxdError):
+    """There is no thread with that id."""
+
+    code, status = "THREAD_UNKNOWN", 404
+
+
+class ThreadForbidden(InboxdError):
+    """This thread is somebody else's."""
+
+    code, status = "THREAD_FORBIDDEN", 403
+
+
+class ThreadState(InboxdError):
+    """The thread is in a status in which that cannot be done."""
+
+    code, status = "THREAD_STATE", 422
+
+
+class ThreadFull(InboxdError):
+    """The thread has as many messages as one may have."""
+
+    code, status = "THREAD_FULL", 422
+
+
+class LeaseConflict(InboxdError):
+    """Somebody else holds the lease on this thread."""
+
+    code, status = "LEASE_CONFLICT", 409
+
+
+class LeaseLost(InboxdError):
+    """The lease on this thread ran out or went to another: nothing was written."""
+
+    code, status = "LEASE_LOST", 409
 
 
 class ReceiptUnknown(InboxdError):

@@ -310,6 +310,19 @@ async def machine_token(broker: Broker, data_dir: Path, address: str) -> Path:
     return runtime
 
 
+def running_address(settings: Settings) -> str | None:
+    """Where the broker of this folder was last reached, if it ever ran."""
+    try:
+        return str(json.loads((data_dir_of(settings) / RUNTIME_FILE).read_text())["url"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def login_link(address: str, code: str) -> str:
+    """Where a person with this code comes in."""
+    return f"{address}/login?code={code}"
+
+
 def greet(settings: Settings, address: str, runtime: Path, login_code: str) -> None:
     """What a person wants to know once it runs."""
     store = shown(settings.redis_url) if settings.redis_url else f"embedded, in {data_dir_of(settings)}"
@@ -317,8 +330,9 @@ def greet(settings: Settings, address: str, runtime: Path, login_code: str) -> N
         f"inboxd {__version__} is ready at {address}\n"
         f"  store   {store}\n"
         f"  token   this machine's operator token is in {runtime}\n"
-        f"  docs    {address}/docs (any user name, a token as the password)\n"
-        f"  you     inbox login {login_code}   (once, within a quarter of an hour: makes this shell yours)\n"
+        f"  you     {login_link(address, login_code)}\n"
+        f"          opens your dashboard, once, within a quarter of an hour; `inbox login {login_code}` makes a shell yours instead\n"
+        f"  docs    {address}/docs\n"
         f"  agents  inboxd token create --role agent --task backend\n"
         f"  stop    Ctrl-C",
         flush=True,

@@ -31,7 +31,10 @@ SESSION_DEFAULT: Final = "default"
 Priority = Literal["low", "normal", "high", "urgent"]
 RANKS: Final[dict[str, int]] = {"low": 0, "normal": 1, "high": 2, "urgent": 3}
 Kind = Literal["message", "task", "progress", "question", "answer", "result", "control", "event", "help_request"]
-State = Literal["queued", "in_flight", "delivered", "seen", "expired", "superseded", "dead"]
+State = Literal["queued", "in_flight", "delivered", "seen", "expired", "superseded", "dead", "noted"]
+"""`noted`: part of a thread and nobody's mail."""
+Status = Literal["pending", "claimed", "in_progress", "blocked", "done", "failed", "cancelled"]
+STATUSES: Final[tuple[Status, ...]] = ("pending", "claimed", "in_progress", "blocked", "done", "failed", "cancelled")
 TaskState = Literal["queued", "active", "idle", "waiting", "terminated"]
 Role = Literal["admin", "user", "operator", "agent", "observer"]
 Sign = Literal["heartbeat", "start", "end", "waiting", "terminated"]
@@ -44,11 +47,16 @@ Line = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]*$", max_leng
 SessionId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}$")]
 
 _task_matches = re.compile(TASK_GRAMMAR[:-1] + r"\Z").match
+_stored_id_matches = re.compile(STORED_ID_GRAMMAR[:-1] + r"\Z").match
 _namespace_matches = re.compile(NAMESPACE_GRAMMAR[:-1] + r"\Z").match
 
 
 def is_task_id(text: str) -> bool:
     return _task_matches(text) is not None
+
+
+def is_stored_id(text: str) -> bool:
+    return _stored_id_matches(text) is not None
 
 
 def is_namespace(text: str) -> bool:
@@ -146,6 +154,143 @@ class NewPeerMessage(Content):
     message_id: NewId | None = None
 
 
+LeaseMs = Annotated[int, Field(ge=1_000, le=86_400_000)]
+EventNumber = Annotated[int, Field(ge=0, le=10**15)]
+Fence = Annotated[int, Field(ge=0, le=10**15, description="of the lease, as claim answered it")]
+
+
+class Words(Strict):
+    """What is said in a thread."""
+
+    message_id: NewId | None = Field(None, description="minted by the sender, so that a retry is harmless")
+    summary: Annotated[Text, StringConstraints(max_length=4000)] | None = Field(None, description="in one sentence")
+    body: Text = ""
+    payload: Any = Field(None, description="any JSON value")
+    artifacts: Annotated[list[Artifact], Field(max_length=64)] = Field(default_factory=list)
+
+
+class NewThread(Words):
+    """POST /v1/threads"""
+
+    subject: Annotated[Line, StringConstraints(min_length=1)] = Field(examples=["Log-in fails on Safari"])
+    to: TaskId | None = Field(None, description="who should do it, and gets it as mail; none: anybody may claim it")
+    kind: Kind = "task"
+    priority: Priority = "normal"
+    run_id: Annotated[Line, StringConstraints(max_length=200)] | None = Field(None, description="a label of yours")
+    task_id: Annotated[Line, StringConstraints(max_length=200)] | None = Field(None, description="a label of yours")
+    awaiting_response: bool = Field(False, description="the sender is shown as waiting until the thread is over")
+    create: bool = Field(False, description="declare the recipient if it is unknown")
+    sender: Annotated[Line, StringConstraints(max_length=80)] | None = Field(None, alias="from")
+
+    @field_validator("message_id")
+    @classmethod
+    def _is_no_route(cls, value: str | None) -> str | None:
+        if value in ("fetch", "watch"):
+            raise ValueError("that is the name of a route and cannot be a thread's id")
+        return value
+
+
+class ClaimRequest(Strict):
+    """POST /v1/threads/{thread_id}/claim"""
+
+    agent: TaskId | None = None
+    lease_ms: LeaseMs | None = None
+    claim_id: NewId | None = Field(None, description="minted by the claimer; a retry with it returns the same lease")
+
+
+class RenewRequest(Strict):
+    """POST /v1/threads/{thread_id}/renew"""
+
+    agent: TaskId | None = None
+    fencing_token: Fence
+    lease_ms: LeaseMs | None = None
+    renew_id: NewId | None = Field(None, description="a retry with it changes nothing")
+
+
+class UpdateRequest(Words):
+    """POST /v1/threads/{thread_id}/update"""
+
+    status: Literal["in_progress", "blocked"] = "in_progress"
+    agent: TaskId | None = None
+    fencing_token: Fence
+
+    @model_validator(mode="after")
+    def _asks(self) -> UpdateRequest:
+        if self.status == "blocked" and not (self.body.strip() or (self.summary or "").strip()):
+            raise ValueError("blocked needs a question: say in summary or body what is missing")
+        return self
+
+
+class FinishRequest(Words):
+    """POST /v1/threads/{thread_id}/done and /fail"""
+
+    agent: TaskId | None = None
+    fencing_token: Fence
+
+    @model_validator(mode="after")
+    def _says_how(self) -> FinishRequest:
+        if not (self.summary or "").strip():
+            raise ValueError("the end of a thread needs a summary")
+        return self
+
+
+ReplyKind = Literal["message", "progress", "question", "answer", "control", "event"]
+
+
+class ReplyRequest(Words):
+    """POST /v1/threads/{thread_id}/reply"""
+
+    kind: ReplyKind = "answer"
+    to: TaskId | None = Field(None, description="whose mail it is; by itself who works on it, or who opened it")
+    reply_to: StoredId | None = Field(None, description="the message this one answers; by itself the open question")
+    priority: Priority = "normal"
+    fencing_token: Fence | None = Field(None, description="needed from whoever works on the thread")
+    sender: Annotated[Line, StringConstraints(max_length=80)] | None = Field(None, alias="from")
+
+    @model_validator(mode="after")
+    def _says_something(self) -> ReplyRequest:
+        if not (self.body or self.summary or self.artifacts) and self.payload is None:
+            raise ValueError("a reply needs a body, a summary, a payload or an artifact")
+        return self
+
+
+class CancelRequest(Strict):
+    """POST /v1/threads/{thread_id}/cancel"""
+
+    reason: Annotated[Text, StringConstraints(max_length=4000)] = ""
+    message_id: NewId | None = None
+    sender: Annotated[Line, StringConstraints(max_length=80)] | None = Field(None, alias="from")
+
+
+class MarkReadRequest(Strict):
+    """POST /v1/threads/{thread_id}/mark-read"""
+
+    agent: TaskId | None = None
+    up_to: EventNumber | None = Field(None, description="the number `n` of the last message read; none: the newest")
+
+
+class WaitReplyRequest(Strict):
+    """POST /v1/threads/{thread_id}/wait-reply"""
+
+    agent: TaskId | None = None
+    after_event: EventNumber | None = Field(None, description="`next_event_id` of the call before")
+    after_message: StoredId | None = Field(None, description="a message of the thread; neither: your own last word")
+    kinds: Annotated[list[Kind], Field(min_length=1)] = ["answer", "control", "result"]
+    wait_ms: Annotated[int, Field(ge=0, le=3_600_000)] = 0
+    ack: bool = Field(True, description="as mail it is delivered by this; false: hold it under `receipt` until acked")
+    session: SessionId = "wait-reply"
+    hold_ms: Annotated[int, Field(ge=100, le=3_600_000)] | None = None
+
+
+class WatchRequest(Strict):
+    """POST /v1/threads/watch"""
+
+    agent: TaskId | None = Field(None, description="only threads it has a part in, and those in the pool")
+    status: list[Status] = Field(default_factory=list, description="only events that left a thread in one of these")
+    after_event: EventNumber | None = Field(None, description="`next_event_id` of the call before; none: from now on")
+    wait_ms: Annotated[int, Field(ge=0, le=3_600_000)] = 0
+
+
 class PullRequest(Strict):
     """POST /v1/tasks/{task}/pull"""
 
@@ -173,6 +318,12 @@ class SettleRequest(Strict):
         if self.receipt is None and self.message_ids is None:
             raise ValueError("give a receipt, or message_ids, or of a receipt only some message_ids")
         return self
+
+
+class AcceptRequest(Strict):
+    """POST /v1/messages/accept"""
+
+    message_ids: Annotated[list[StoredId], Field(min_length=1, max_length=1_000)]
 
 
 class Verdict(Strict):
@@ -226,6 +377,92 @@ class NewTask(Strict):
     task: TaskId
     title: Line = ""
     peers: Annotated[list[TaskId], Field(max_length=100)] = []
+
+
+class AttachRequest(NewTask):
+    """POST /v1/attach"""
+
+    token_id: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{12}$")] | None = Field(
+        None, description="the token that the worktree has; while it is good for this task, no other is made"
+    )
+    label: Line = Field("", description="a word to know the token by")
+
+
+class PlanOurs(Strict):
+    """How to know what an earlier attach left, should nothing else tell: every text under one of these names is like this."""
+
+    names: list[str]
+    like: str = Field(description="a regular expression (RE2)")
+
+
+class PlanAddition(Strict):
+    """One value in a JSON file: set as a member, or appended to a list; what is missing on the way there is made."""
+
+    path: list[str]
+    how: Literal["set", "append"]
+    value: Any
+
+
+class PlanEdit(Strict):
+    """One change of one file.
+
+    json: the additions. block: the text between the two marks, at the end. toml: the same, refused where `table` is defined
+    elsewhere. whole: a file of our own.
+    """
+
+    what: Literal["hooks", "mcp", "instruction", "skill"]
+    file: str
+    base: Literal["worktree", "repository"] = Field(
+        "worktree", description="repository: the main checkout, also for a linked worktree"
+    )
+    form: Literal["json", "block", "toml", "whole"]
+    personal: bool = Field(False, description="names things of this machine: if it is new, git should not see it")
+    comments: bool = Field(False, description="json: the host allows comments in it")
+    additions: list[PlanAddition] = Field(default_factory=list)
+    ours: PlanOurs | None = None
+    text: str = ""
+    marks: tuple[str, str] | None = None
+    table: str = ""
+
+
+class TrustNote(Strict):
+    """Where a host writes down that the person trusts something. It is looked at and never written.
+
+    `any_of` has {worktree} and {repository} for their paths: the host has noted it when one of them stands in the file `least` times.
+    """
+
+    what: str
+    folder: str = Field(description="with ~ for the home folder")
+    folder_env: str = Field("", description="a variable of the host that names another one")
+    file: str
+    any_of: list[str]
+    least: int = 1
+    hint: str
+
+
+class Plan(Strict):
+    host: str
+    edits: list[PlanEdit]
+    trust: list[TrustNote] = Field(default_factory=list)
+    notice: str = Field("", description="what the person has to know or do once")
+
+
+class HostFacts(Strict):
+    """How to tell that a host is used here."""
+
+    host: str
+    program: str = Field(description="its command")
+    signs: list[str] = Field(description="what it has in a worktree where it is used")
+
+
+class HostList(BaseModel):
+    hosts: list[HostFacts]
+
+
+class Skill(BaseModel):
+    name: str
+    text: str
+    places: dict[str, str] = Field(description="where each host looks for it, within a worktree or a home folder")
 
 
 class TaskChange(Strict):
@@ -329,7 +566,7 @@ class Message(BaseModel):
     """One message, as every route shows it."""
 
     message_id: str
-    task: str = Field(description="whose inbox it is for")
+    task: str | None = Field(description="whose inbox it is for; none: it only stands in its thread")
     sender: str = Field(description="set by the broker: user, task:<id>, operator or system")
     kind: Kind
     subject: str | None
@@ -471,6 +708,97 @@ class Present(BaseModel):
     given_back: int = Field(description="messages the session held that went back into the queue")
 
 
+class Lease(BaseModel):
+    agent: str
+    fencing_token: int | None = Field(description="told to its holder by claim and renew, to nobody else")
+    claimed_at_ms: int
+    expires_at_ms: int
+    released_at_ms: int | None
+    live: bool = Field(description="whether it holds now; one that has run out can be taken over")
+
+
+class Thread(BaseModel):
+    thread_id: str
+    run_id: str | None
+    task_id: str | None
+    subject: str
+    created_by: str
+    assigned_to: str | None
+    status: Status
+    priority: Priority
+    summary: str | None = Field(description="the last word on how it goes or how it ended")
+    question_id: str | None = Field(description="the message that waits for an answer")
+    opening_message_id: str
+    latest_message_id: str
+    messages: int
+    unread: bool = Field(description="for whoever asks: it has words of others behind its read cursor")
+    created_at_ms: int
+    updated_at_ms: int
+    closed_at_ms: int | None
+    lease: Lease | None
+
+
+class ThreadAnswer(BaseModel):
+    ok: bool = True
+    command: str
+    thread: Thread
+
+
+class SaidAnswer(ThreadAnswer):
+    message: Message
+    duplicate: bool = Field(description="this id was stored before; nothing was changed now")
+
+
+class ThreadList(BaseModel):
+    ok: bool = True
+    command: str
+    threads: list[Thread]
+    next_event_id: int = Field(description="give it to watch as `after_event`, and nothing since is missed")
+
+
+class ThreadPage(ThreadList):
+    next_cursor: str | None
+
+
+class ThreadHistory(ThreadAnswer):
+    messages: list[Message]
+    next_cursor: str | None = Field(description="give it as `cursor` for the messages behind these")
+
+
+class WaitReplyAnswer(BaseModel):
+    ok: bool = True
+    command: str = "wait-reply"
+    woke: bool
+    next_event_id: int
+    message: Message | None = None
+    receipt: str | None = Field(None, description="with `ack: false`: ack it once the reply was read")
+
+
+class WatchAnswer(BaseModel):
+    ok: bool = True
+    command: str = "watch"
+    woke: bool
+    next_event_id: int
+    events: list[dict[str, Any]]
+    reset: bool = Field(description="the log no longer reaches back to `after_event`: list again")
+
+
+class Minute(BaseModel):
+    """One minute of a namespace."""
+
+    at_ms: int
+    queued: int
+    delivered: int
+    waited_ms: int = Field(description="how long those delivered had waited, in the mean")
+    pending: int
+
+
+class Stats(BaseModel):
+    """The last hour, oldest minute first."""
+
+    minutes: list[Minute]
+
+
 class TokenInfo(BaseModel):
     token_id: str
     role: Role
@@ -482,6 +810,12 @@ class TokenInfo(BaseModel):
 
 class TokenMade(TokenInfo):
     token: str = Field(description="shown once; only its hash is stored")
+
+
+class Attached(BaseModel):
+    task: Task
+    created: bool
+    token: TokenMade | None = Field(description="none: the one that the worktree has is good")
 
 
 class TokenList(BaseModel):
@@ -505,7 +839,7 @@ class WhoAmI(BaseModel):
     expires_at_ms: int | None
 
 
-Why = Literal["urgent_unread", "waits_for_person", "dead_letters", "waiting_for_answer"]
+Why = Literal["urgent_unread", "waits_for_person", "blocked_thread", "dead_letters", "waiting_for_answer"]
 
 
 class AttentionItem(BaseModel):
@@ -514,6 +848,7 @@ class AttentionItem(BaseModel):
     count: int
     detail: str
     since_ms: int | None
+    thread_id: str | None = None
 
 
 class Attention(BaseModel):

@@ -27,6 +27,10 @@ class Settings(BaseModel):
 
     host: str = Field("127.0.0.1", description="address to listen on")
     port: int = Field(8420, ge=0, le=65_535, description="port to listen on; 0 takes a free one")
+    allowed_hosts: str = Field(
+        "",
+        description="names browsers may reach the dashboard by, with commas; https://NAME where a proxy speaks TLS",
+    )
     workers: int = Field(1, ge=1, le=64, description="serving processes that share the port")
     redis_url: str | None = Field(
         None,
@@ -59,8 +63,18 @@ class Settings(BaseModel):
     idle_after_ms: int = Field(5 * MINUTE, ge=1_000, description="silence after which a task is idle")
     presence_every_ms: int = Field(5 * SECOND, ge=0, description="how often being heard is written down")
     retention_ms: int = Field(30 * DAY, ge=1_000, description="how long a settled message stays readable")
+    session_ms: int = Field(30 * DAY, ge=60_000, description="how long a dashboard's login lasts")
     pull_record_ms: int = Field(1 * DAY, ge=1_000, description="how long a pull_id and receipt are remembered")
+    lease_ms: int = Field(10 * MINUTE, ge=1_000, description="how long a claim holds unless it says otherwise")
+    thread_messages_max: int = Field(1_000, ge=10, description="most messages in one thread")
     events_max: int = Field(10_000, ge=100, description="events kept in a namespace's log, about")
+    events_ping_ms: int = Field(
+        15 * SECOND, ge=10, description="how often an open stream of events shows a sign of life"
+    )
+    events_behind_max: int = Field(
+        1_000, ge=1, description="events that may wait for one reader of a stream; one that takes none is cut off"
+    )
+    events_behind_bytes_max: int = Field(262_144, ge=1, description="the same in bytes")
     sweep_every_ms: int = Field(500, ge=10, description="how often deadlines are looked at")
     tidy_every_ms: int = Field(10 * MINUTE, ge=100, description="how often old timeline rows are dropped")
 

@@ -25,6 +25,8 @@ class Call:
 
     tool: str
     given: dict[str, Any]
+    namespace: str = ""
+    """Where the Responses API groups a server's tools, the group: `mcp__inbox`."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,7 @@ def responses_events(model: ScriptedModel, says: tuple[str | Call, ...]) -> Iter
                 "call_id": model.name("call"),
                 "name": said.tool,
                 "arguments": json.dumps(said.given),
+                **({"namespace": said.namespace} if said.namespace else {}),
             }
         else:
             content = [{"type": "output_text", "text": said, "annotations": []}]

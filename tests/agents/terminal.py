@@ -52,6 +52,7 @@ class Terminal:
     inbox: Path
     broker: RunningBroker
     model: ScriptedModel
+    task: str = TASK
     running: subprocess.Popen[bytes] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -66,13 +67,14 @@ class Terminal:
     def attach(self) -> None:
         """What the hooks need to find the broker, in the worktree."""
         with self.broker.client() as operator:
-            operator.post("/v1/tasks", json={"task": TASK}).raise_for_status()
-            made = operator.post("/v1/tokens", json={"role": "agent", "task": TASK})
+            operator.post("/v1/tasks", json={"task": self.task}).raise_for_status()
+            made = operator.post("/v1/tokens", json={"role": "agent", "task": self.task})
         token = made.raise_for_status().json()["token"]
         config = self.worktree / ".inbox" / "config.json"
         config.parent.mkdir()
         config.touch(0o600)
-        config.write_text(json.dumps({"url": self.broker.url, "token": token, "task": TASK}))
+        self.token = token
+        config.write_text(json.dumps({"url": self.broker.url, "token": token, "task": self.task}))
 
     def set_up(self) -> None:
         raise NotImplementedError
@@ -144,7 +146,7 @@ class Terminal:
         message_id = f"m-{uuid.uuid4().hex[:12]}"
         with self.broker.client() as operator:
             new = {"message_id": message_id, "body": body, **fields}
-            operator.post(f"/v1/tasks/{TASK}/messages", json=new).raise_for_status()
+            operator.post(f"/v1/tasks/{self.task}/messages", json=new).raise_for_status()
         return message_id
 
     def message(self, message_id: str) -> dict[str, Any]:

@@ -168,13 +168,37 @@ def test_what_a_hook_said_and_the_host_threw_away_comes_again_once(claude: Claud
     ]
 
 
+def test_what_a_hook_said_behind_another_programs_noise_comes_again_once(claude: ClaudeTerminal) -> None:
+    """The host takes it for plain text and drops it, and yet writes down every word that was printed."""
+    command, runs, let_go = holding(claude.worktree, "long")
+    drop, dropped = claude.home / "drop", claude.home / "dropped"
+    wrapped(claude, drop, dropped, before="echo loading...")
+    claude.model.script(MAIN, turn(bash(command)), turn(until_written()), turn(until_written()), turn("Done."))
+    claude.start(MAIN)
+    claude.until(runs, "the tool's run")
+    drop.touch()
+    message_id = claude.mail(BODY)
+    let_go()
+    claude.finish()
+    assert dropped.exists()
+    assert counts(claude, MAIN, BODY) == [0, 0, 1, 1]
+    assert states(claude, message_id)[:5] == ["queued", "in_flight", "delivered", "queued", "in_flight"]
+
+
 def too_slow(claude: ClaudeTerminal, drop: Path, dropped: Path) -> None:
     """After a tool the hook has one second; once it prints in time and does not end, so that the host kills it and forgets its words."""
+    wrapped(claude, drop, dropped, after="exec sleep 60", timeout=1)
+
+
+def wrapped(
+    claude: ClaudeTerminal, drop: Path, dropped: Path, *, before: str = ":", after: str = ":", **settings: int
+) -> None:
+    """The hook after a tool, in a script that once, when it finds `drop`, does something beside."""
     hook = f"{claude.inbox} hook claude --log {claude.log}"
     wrapper = claude.home / "wrapper"
-    wrapper.write_text(f"#!/bin/sh\nmv {drop} {dropped} 2>/dev/null || exec {hook}\n{hook}\nexec sleep 60\n")
+    wrapper.write_text(f"#!/bin/sh\nmv {drop} {dropped} 2>/dev/null || exec {hook}\n{before}\n{hook}\n{after}\n")
     wrapper.chmod(0o755)
-    settings = claude.hooks()
-    (entry,) = settings["hooks"]["PostToolUse"][0]["hooks"]
-    entry |= {"command": str(wrapper), "timeout": 1}
-    claude.settings(settings)
+    hooks = claude.hooks()
+    (entry,) = hooks["hooks"]["PostToolUse"][0]["hooks"]
+    entry |= {"command": str(wrapper), **settings}
+    claude.settings(hooks)

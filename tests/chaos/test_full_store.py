@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
 
-from inboxd.model import Batch, ProblemAnswer, Sent, Settled
+from inboxd.model import Batch, ProblemAnswer, Sent, Settled, ThreadAnswer, WaitReplyAnswer
 from tests.support.answers import answered
 from tests.support.brokers import running_broker
 from tests.support.servers import find_server_binary, poll_until, private_server
@@ -66,3 +67,56 @@ def test_a_full_store_refuses_new_mail_gives_out_what_it_has_and_takes_mail_agai
         poll_until(lambda: send(client, refused).status_code == 201, what="a send that is taken", limit_ms=AGAIN_MS_MAX)
         last = answered(client.post(f"{INBOX}/pull", json={"ack": True}), Batch)
         assert [(message.message_id, message.attempts) for message in last.messages] == [(refused, 1)]
+
+
+def test_a_full_store_takes_nothing_new_in_a_thread_but_lets_a_worker_keep_and_read_it(tmp_path: Path) -> None:
+    with (
+        private_server(find_server_binary(), "--maxmemory-policy", "noeviction") as store,
+        running_broker(tmp_path / "broker", "--redis-url", store.url) as broker,
+        broker.client(trust_env=False) as client,
+    ):
+        for task in ("backend", "leader"):
+            client.post("/v1/tasks", json={"task": task}).raise_for_status()
+
+        def ask(thread: str, verb: str, **said: Any) -> httpx2.Response:
+            return client.post(f"/v1/threads/{thread}/{verb}", json=said)
+
+        def open_thread(thread: str) -> httpx2.Response:
+            return client.post(
+                "/v1/threads", json={"message_id": thread, "subject": "x", "to": "backend", "from": "leader"}
+            )
+
+        for thread in ("held", "free"):
+            open_thread(thread).raise_for_status()
+        worker = {"agent": "backend", "fencing_token": 1}
+        ask("held", "claim", agent="backend").raise_for_status()
+        ask("held", "update", **worker, status="blocked", body="Which?").raise_for_status()
+        ask("held", "reply", body="That.", **{"from": "leader"}).raise_for_status()
+        store.ask("CONFIG", "SET", "maxmemory", 1)
+        before = client.get("/v1/threads").json()["threads"]
+        refused = [
+            open_thread("new"),
+            ask("free", "claim", agent="backend"),
+            ask("held", "update", **worker, summary="x"),
+            ask("held", "done", **worker, summary="x"),
+            ask("held", "fail", **worker, summary="x"),
+            ask("held", "reply", body="y", **{"from": "leader"}),
+            ask("held", "cancel"),
+        ]
+        for response in refused:
+            assert answered(response, ProblemAnswer, 507).error.code == "STORE_FULL"
+        assert client.get("/v1/threads").json()["threads"] == before
+
+        assert answered(ask("held", "renew", **worker), ThreadAnswer).thread.status == "blocked"
+        waited = answered(ask("held", "wait-reply", agent="backend"), WaitReplyAnswer)
+        assert (waited.message and waited.message.body, waited.message and waited.message.state) == (
+            "That.",
+            "delivered",
+        )
+        assert not answered(ask("held", "mark-read", agent="backend"), ThreadAnswer).thread.unread
+        fetched = client.get("/v1/threads/fetch", params={"agent": "backend"}).json()["threads"]
+        assert {thread["thread_id"] for thread in fetched} == {"held", "free"}
+
+        store.ask("CONFIG", "SET", "maxmemory", 0)
+        assert ask("held", "done", **worker, summary="x").status_code == 200
+        assert ask("free", "claim", agent="backend").status_code == 200

@@ -20,8 +20,9 @@ LUA = Path(scripts.__file__).parent / "lua"
 SCRIPTS = {path.stem: path.read_text() for path in sorted(LUA.glob("*.lua"))}
 LIBS = {path.stem: path.read_text() for path in sorted((LUA / "lib").glob("*.lua"))}
 
-NEVER_REACHED = {"broadcast": {"MESSAGE_UNKNOWN", "SENDER_FORBIDDEN"}}
-"""Words of a library that a script cannot come to: a broadcast supersedes nothing by name."""
+SUPERSEDING = {"MESSAGE_UNKNOWN", "SENDER_FORBIDDEN"}
+NEVER_REACHED = dict.fromkeys(("broadcast", "open_thread", "update", "reply", "cancel"), SUPERSEDING)
+"""Words of a library that a script cannot come to: only a plain send supersedes something by name."""
 
 WRITES = frozenset(
     [
@@ -108,7 +109,8 @@ def test_every_row_of_the_schema_stands_in_its_table_and_the_other_way_round() -
 
 
 def test_every_key_of_a_namespace_is_in_its_slot() -> None:
-    parts = {"task_id": "t", "priority": "low", "pull_id": "p", "message_id": "m", "session": "s", "code_hash": "c"}
+    parts = {"task_id": "t", "priority": "low", "pull_id": "p", "message_id": "m", "session": "s", "code_hash": "c", "call_hash": "h",
+             "thread_id": "t", "agent": "a", "status": "done", "minute": "1"}  # fmt: skip
     for row in keys.ROWS:
         assert keys.key("team", row, **parts).startswith("inboxd:{team}:")
 
@@ -123,6 +125,11 @@ async def test_lua_names_every_key_as_python_does(connection: Connection) -> Non
         "message_id": "m:1:back.end",
         "session": "s",
         "code_hash": "c",
+        "call_hash": "h",
+        "thread_id": "t:1",
+        "agent": "*",
+        "status": "done",
+        "minute": "1",
     }
     meta = keys.key("team", "meta")
     for row, (_kind, template, _ends) in keys.ROWS.items():
@@ -187,7 +194,9 @@ def test_a_script_binds_only_keys_that_the_schema_has(name: str) -> None:
 def test_only_what_takes_in_something_new_is_refused_when_memory_is_full() -> None:
     """A full store must still drain: whatever settles mail carries allow-oom."""
     grows = {name for name, source in SCRIPTS.items() if source.splitlines()[0] == "#!lua"}
-    assert grows == {"send", "broadcast", "declare", "change", "create_token"}
+    assert grows == {
+        "send", "broadcast", "declare", "change", "create_token", "open_thread", "claim", "update", "reply", "cancel"
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", LIBS)
@@ -242,7 +251,7 @@ def test_no_script_takes_a_setting_that_the_store_does_not_bind() -> None:
     assert fixed <= Settings.model_fields.keys()
     asked = {name for script in SCRIPTS for name in takes(script)}
     knobs = {name for name in Settings.model_fields if name.endswith(("_ms", "_max"))}
-    assert asked & knobs == fixed | {"hold_ms"}
+    assert asked & knobs == fixed | {"hold_ms", "lease_ms"}
 
 
 def _born_here() -> list[type[InboxdError]]:

@@ -8,6 +8,7 @@ import re
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from inboxd.edges import assets
 from inboxd.edges.app import build
 from inboxd.edges.observe import RequestLog
 from tests.edges.conftest import Api
@@ -81,12 +82,13 @@ async def test_the_docs_load_nothing_from_elsewhere(api: Api) -> None:
     for outside in ("http:", "https:", "//cdn", '"//', "<script", "style=", "onload", "javascript:"):
         assert outside not in page.text
     linked = set(re.findall(r'(?:href|src)="([^"#]+)', page.text))
-    assert linked == {"/static/docs.css", "/openapi.json"}
-    for path in linked:
+    assert linked == {"/", "/openapi.json", *(assets.url_of(name) for name in ("app.css", "docs.css", "icon.svg"))}
+    for path in linked - {"/"}:
         assert (await api.admin.get(path)).status_code == 200
-    style = (await api.admin.get("/static/docs.css")).text
-    assert "@import" not in style
-    assert "url(" not in style
+    for name in ("app.css", "docs.css"):
+        style = (await api.admin.get(assets.url_of(name))).text
+        assert "@import" not in style
+        assert "url(" not in style
 
 
 async def test_the_docs_show_every_described_route_and_every_code(api: Api) -> None:

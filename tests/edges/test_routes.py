@@ -274,6 +274,8 @@ async def test_every_described_answer_has_a_model_and_every_problem_the_one_shap
     for path, operations in document["paths"].items():
         if path.startswith("/v1/hooks/"):
             continue  # answers as the host wants it, and is tested host by host
+        if path == "/v1/events":
+            continue  # answers with a stream
         for operation in operations.values():
             for status, answer in operation["responses"].items():
                 shape = answer["content"]["application/json"]["schema"]["$ref"].rsplit("/", 1)[1]

@@ -34,7 +34,8 @@ def description() -> dict[str, object]:
     return describe.description_of(cast("FastAPI", front._app))
 
 
-schema = schemathesis.openapi.from_dict(description())
+schema = schemathesis.openapi.from_dict(description()).exclude(path="/v1/events")
+"""But for the one answer that does not end; it has tests of its own."""
 CHECKS = [
     checks.not_a_server_error,
     checks.status_code_conformance,

@@ -16,10 +16,10 @@ from tests.support.answers import refused
 
 pytestmark = pytest.mark.anyio
 
-PAGES = [("GET", "/docs"), ("GET", "/openapi.json"), ("GET", "/metrics"), ("GET", "/static/docs.css")]
+PAGES = [("GET", "/docs"), ("GET", "/openapi.json"), ("GET", "/metrics")]
 OPEN = {"/v1/login"}
 """Routes that take a credential of another kind, in their body."""
-NAMES = {"{task}": "backend", "{host}": "claude", "{message_id}": "m-1", "{token_id}": "0" * 12}
+NAMES = {"{task}": "backend", "{host}": "claude", "{message_id}": "m-1", "{thread_id}": "t-1", "{token_id}": "0" * 12}
 
 
 async def every_route(api: Api) -> list[tuple[str, str]]:
@@ -181,7 +181,6 @@ async def test_a_browser_is_asked_for_the_token_on_pages_it_opens(api: Api) -> N
 
 async def test_unknown_routes_and_wrong_methods_have_the_one_shape(api: Api) -> None:
     wrong: list[tuple[str, str, int]] = [
-        ("GET", "/", 404),
         ("GET", "/nowhere", 404),
         ("GET", "/v1", 404),
         ("GET", "/v1/tasks/backend/nowhere", 404),

@@ -47,6 +47,9 @@ OURS = re.compile(
             r"All of it: inbox show \S+",
             r'(The sender waits for your answer|No answer is awaited; if one is needed|To answer): inbox send .* "text"',
             r"The sender waits for your answer\.",
+            r'(The sender waits for your answer|To answer): inbox reply --thread \S+ --body "text"',
+            r'To take it on: inbox claim --thread \S+; at its end: inbox done --thread \S+ --summary "text"',
+            r"(The thread is over; all of it|How the thread stands): inbox show --thread \S+",
             r"\d+ more waits?, for the next step; to read at once: inbox check",
             r"\d+ more: inbox check",
         )
@@ -388,3 +391,22 @@ def test_a_help_request_is_found_by_its_marker(last_message: str | None, found: 
 def test_a_subagent_is_told_the_marker_that_is_looked_for() -> None:
     assert '"HELP REQUEST:"' in subagent_introduction()
     assert help_request(subagent_introduction()) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "awaiting", "said"),
+    [
+        ("task", False, "To take it on: inbox claim --thread t-1; at its end: inbox done --thread t-1"),
+        ("question", True, 'The sender waits for your answer: inbox reply --thread t-1 --body "text"'),
+        ("answer", False, 'To answer: inbox reply --thread t-1 --body "text"'),
+        ("control", False, "How the thread stands: inbox show --thread t-1"),
+        ("result", False, "The thread is over; all of it: inbox show --thread t-1"),
+    ],
+)
+def test_mail_of_a_thread_says_what_to_do_in_the_thread(kind: str, awaiting: bool, said: str) -> None:
+    mail = Mail("m-1", "task:leader", "text", kind=kind, thread_id="t-1", awaiting_response=awaiting, in_thread=True)
+    text = frame([mail], task="backend", now_ms=0, limit=8_000).text
+    assert said in text
+    assert "inbox send" not in text
+    label = frame([mail._replace(in_thread=False)], task="backend", now_ms=0, limit=8_000).text
+    assert "inbox send --to leader" in label

@@ -16,7 +16,7 @@ async def test_a_batch_becomes_delivered_and_leaves_every_queue(scene: Scene, cl
     await scene.pull()
     clock.pass_ms(7)
     change = await scene.act("ack", receipt="p-1")
-    assert change.answer == [[b"m-1"], []]
+    assert change.answer[:2] == [[b"m-1"], []]
     _before, inbox = change.keys.pop("inbox:backend:normal")
     assert inbox == {"stream": [], "groups": {"readers": {"last": "3-0", "pending": [], "readers": ["s-1"]}}}
     history = f"{START_MS} queued operator\n{START_MS} in_flight s-1\n"
@@ -44,8 +44,9 @@ async def test_a_second_ack_changes_nothing_and_says_the_same(scene: Scene) -> N
     await scene.send("m-1")
     await scene.pull()
     first = await scene.run("ack", receipt="p-1")
-    assert await scene.unchanged("ack", receipt="p-1") == first
-    assert await scene.unchanged("ack", ids='["m-1"]') == first
+    assert first == [[b"m-1"], [], 1, 0]
+    assert await scene.unchanged("ack", receipt="p-1") == [[b"m-1"], [], 0, 0]
+    assert await scene.unchanged("ack", ids='["m-1"]') == [[b"m-1"], [], 0, 0]
 
 
 async def test_naming_a_message_twice_settles_it_once(scene: Scene) -> None:
@@ -53,7 +54,7 @@ async def test_naming_a_message_twice_settles_it_once(scene: Scene) -> None:
     await scene.send("m-2")
     await scene.pull()
     change = await scene.act("ack", ids='["m-1","m-1"]')
-    assert change.answer == [[b"m-1"], []]
+    assert change.answer[:2] == [[b"m-1"], []]
     assert change.keys["task:backend"] == {"held": ("2", "1")}
     assert len(change.events) == 1
 
@@ -87,7 +88,7 @@ async def test_a_late_ack_is_taken_while_nobody_else_has_the_message(scene: Scen
     clock.pass_ms(1_000)
     await scene.run("sweep")
     change = await scene.act("ack", receipt="p-1")
-    assert change.answer == [[b"m-1"], []]
+    assert change.answer[:2] == [[b"m-1"], []]
     assert change.keys["returned:backend:normal"] == {"m-1": (3, None)}
     assert change.keys["task:backend"] == {"queued:normal": ("1", "0"), "returned:normal": ("1", "0")}
     assert change.keys["msg:m-1"]["state"] == ("queued", "delivered")
@@ -99,5 +100,5 @@ async def test_of_a_batch_half_lost_the_other_half_is_delivered(scene: Scene) ->
     await scene.pull()
     await scene.run("release", ids='["m-1"]')
     change = await scene.act("ack", receipt="p-1")
-    assert change.answer == [[b"m-2"], [b"m-1"]]
+    assert change.answer[:2] == [[b"m-2"], [b"m-1"]]
     assert "msg:m-1" not in change.keys

@@ -57,6 +57,7 @@ async def test_events_are_numbered_without_a_hole_and_count_what_waits(scene: Sc
         await step(scene, clock, choose, number)
         state = await scene.look()
         events = events_of(state)  # checks the numbers
+        assert all("pending" in event for event in events if "task" in event)
         for task in ("backend", "frontend"):
             told = [event for event in events if event["task"] == task and "pending" in event]
             assert told[-1]["pending"] == waiting_of(state, task), f"after step {number}: {told[-1]}"

@@ -16,7 +16,7 @@ async def test_a_delivered_message_becomes_seen_and_nothing_else_changes(scene: 
     await scene.take()
     clock.pass_ms(9)
     change = await scene.act("seen", ids='["m-1"]')
-    assert change.answer == [[b"m-1"], []]
+    assert change.answer[:2] == [[b"m-1"], []]
     steps = f"{START_MS} queued operator\n{START_MS} in_flight s-1\n{START_MS} delivered s-1\n"
     assert change.keys == {
         "msg:m-1": {
@@ -53,7 +53,7 @@ async def test_naming_a_message_twice_delivers_it_once(scene: Scene) -> None:
     await scene.send("m-1")
     await scene.pull()
     change = await scene.act("seen", ids='["m-1","m-1"]')
-    assert change.answer == [[b"m-1"], []]
+    assert change.answer[:2] == [[b"m-1"], []]
     assert change.after["task:backend"]["hash"]["held"] == "0"
     assert len(change.events) == 2
 
@@ -73,8 +73,8 @@ async def test_a_former_holder_changes_nothing(scene: Scene, clock: FixedClock) 
     await scene.pull(hold_ms=1_000)
     clock.pass_ms(1_000)
     await scene.pull(session="s-2", pull_id="p-2")
-    assert await scene.unchanged("seen", receipt="p-1") == [[], [b"m-1"]]
-    assert await scene.unchanged("seen", ids='["m-1","nothing"]') == [[], [b"m-1", b"nothing"]]
+    assert await scene.unchanged("seen", receipt="p-1") == [[], [b"m-1"], 0, 0]
+    assert await scene.unchanged("seen", ids='["m-1","nothing"]') == [[], [b"m-1", b"nothing"], 0, 0]
 
 
 async def test_a_refusal_changes_nothing(scene: Scene) -> None:

@@ -36,7 +36,7 @@ async def test_declaring_again_changes_only_what_is_said(scene: Scene) -> None:
     await scene.run("declare", title="Back")
     change = await scene.act("declare", title="Backend")
     assert change.keys == {"task:backend": {"title": ("Back", "Backend")}}
-    assert change.events == [{"type": "task_changed", "task": "backend"}]
+    assert change.events == [{"type": "task_changed", "task": "backend", "pending": 0}]
 
 
 async def test_peers_know_each_other_and_come_into_being(scene: Scene) -> None:
@@ -93,7 +93,7 @@ async def test_a_removed_task_leaves_only_its_messages(scene: Scene, clock: Fixe
     assert "due" not in change.after
     assert change.after["msg:q"] == before["msg:q"]
     assert [event["pending"] for event in change.events[:-1]] == [4, 4, 4, 3, 2, 1, 0]
-    assert change.events[-1] == {"type": "task_removed", "task": "backend"}
+    assert change.events[-1] == {"type": "task_removed", "task": "backend", "pending": 0}
 
 
 async def test_removing_goes_in_parts_and_counts_each_message_once(scene: Scene) -> None:

@@ -63,6 +63,7 @@ def test_the_greeting_names_the_address_the_store_and_the_token_file(shared_brok
     assert str(shared_broker.data_dir) in greeting
     assert str(shared_broker.runtime_file) in greeting
     assert f"{shared_broker.url}/docs" in greeting
+    assert f"{shared_broker.url}/login?code=" in greeting
     assert "inboxd token create" in greeting
     assert shared_broker.token not in greeting
 

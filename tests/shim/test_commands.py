@@ -92,24 +92,14 @@ def test_every_field_of_a_message_can_be_said(me: Inbox, task: str) -> None:
     first = me.said("send", task, "first", "--from", f"task:{task}x", "--create", "--id", f"{task}-1")
     assert first["message"]["message_id"] == f"{task}-1"
     sent = me.said(
-        *("send", task, "--body", "b", "--subject", "s", "--summary", "u", "--priority", "high", "--kind", "question"),
+        *("send", task, "--body", "b", "--summary", "u", "--priority", "high", "--kind", "question"),
         *("--reply-to", f"{task}-1", "--await", "--ttl", "10m", "--topic", "t", "--payload-json", '{"ticket": 17}'),
-        *(
-            "--artifact",
-            "a.py",
-            "--artifact",
-            "b.py",
-            "--artifact-kind",
-            "file",
-            "--artifact-metadata-json",
-            '{"lines": 3}',
-        ),
-        *("--thread", "th-1", "--from", f"task:{task}"),
+        *("--artifact", "a.py", "--artifact-kind", "file", "--artifact-metadata-json", '{"lines": 3}'),
+        *("--artifact", "b.py", "--from", task),
     )
     message = sent["message"]
     wanted = {
         "body": "b",
-        "subject": "s",
         "summary": "u",
         "priority": "high",
         "kind": "question",
@@ -118,12 +108,13 @@ def test_every_field_of_a_message_can_be_said(me: Inbox, task: str) -> None:
         "ttl_ms": 600_000,
         "topic": "t",
         "payload": {"ticket": 17},
-        "thread_id": "th-1",
+        "thread_id": None,
         "sender": f"task:{task}",
     }
     assert {name: message[name] for name in wanted} == wanted
     assert message["artifacts"] == [
-        {"path": path, "kind": "file", "metadata": {"lines": 3}} for path in ("a.py", "b.py")
+        {"path": "a.py", "kind": "file", "metadata": {"lines": 3}},
+        {"path": "b.py", "kind": None, "metadata": None},
     ]
     newer = me.said("send", task, "--supersedes", message["message_id"], "newer", "--from", f"task:{task}")
     assert newer["superseded"] == [message["message_id"]]
@@ -137,7 +128,7 @@ def test_a_body_comes_from_words_a_flag_a_file_or_a_pipe(me: Inbox, task: str) -
     me.ok("send", task, stdin="from a pipe\n")
     me.ok("send", task, "--body-file", "-", stdin="asked for\r\n")
     me.ok("send", task, "-", stdin="asked for shortly")
-    me.ok("send", "--to", task, "--subject", "and a subject", stdin="two\nlines\n")
+    me.ok("send", "--to", task, "--summary", "and a summary", stdin="two\nlines\n")
     me.ok("send", task, "--", "--not-a-flag")
     me.ok("send", task, "- a list\n- of two")
     assert bodies(me, task) == [
@@ -154,7 +145,7 @@ def test_a_body_comes_from_words_a_flag_a_file_or_a_pipe(me: Inbox, task: str) -
 
 
 def test_a_message_needs_no_body_when_it_says_something_else(me: Inbox, task: str) -> None:
-    assert me.said("send", task, "--subject", "only this")["message"]["body"] == ""
+    assert me.said("send", task, "--summary", "only this")["message"]["body"] == ""
 
 
 def test_the_same_id_is_one_message(me: Inbox, task: str) -> None:
@@ -292,6 +283,21 @@ COMMANDS = [
     ["broadcast", "--to", "all", "x"],
     ["watch"],
     ["doctor"],
+    ["init"],
+    ["send", "backend", "--subject", "s", "--body", "x"],
+    ["send", "--thread", "t-1", "--body", "x"],
+    ["fetch"],
+    ["claim", "--thread", "t-1"],
+    ["renew", "--thread", "t-1"],
+    ["update", "--thread", "t-1"],
+    ["reply", "--thread", "t-1", "x"],
+    ["done", "--thread", "t-1", "--summary", "x"],
+    ["fail", "--thread", "t-1", "--summary", "x"],
+    ["cancel", "--thread", "t-1"],
+    ["list"],
+    ["show", "--thread", "t-1", "--mark-read"],
+    ["watch", "--threads"],
+    ["wait-reply", "--thread", "t-1"],
 ]
 
 
@@ -299,11 +305,11 @@ COMMANDS = [
 def test_without_a_broker_every_command_ends_with_50(inbox_binary: Path, tmp_path: Path, arguments: list[str]) -> None:
     lonely = Inbox(inbox_binary, tmp_path, f"http://127.0.0.1:{free_port()}", "ibx_default.0123456789ab." + "s" * 43)
     began = time.monotonic()
-    ran = lonely.run(*arguments, "--task", "backend")
+    ran = lonely.run(*arguments, "--agent", "backend")
     assert ran.code == 50
     assert "cannot be reached" in ran.stderr + ran.stdout
     assert time.monotonic() - began < 8
-    told = lonely.run(*arguments, "--task", "backend", "--json")
+    told = lonely.run(*arguments, "--agent", "backend", "--json")
     assert told.code == 50
     assert told.json["ok"] is False
 
@@ -311,7 +317,7 @@ def test_without_a_broker_every_command_ends_with_50(inbox_binary: Path, tmp_pat
 @pytest.mark.parametrize("arguments", [one for one in COMMANDS if one != ["doctor"]], ids=" ".join)
 def test_a_wrong_token_ends_with_60(me: Inbox, arguments: list[str]) -> None:
     me.token = me.token[:-4] + "AAAA"
-    ran = me.run(*arguments, "--task", "backend", "--json")
+    ran = me.run(*arguments, "--agent", "backend", "--json")
     assert (ran.code, ran.error["code"]) == (60, "TOKEN_INVALID")
 
 
@@ -515,12 +521,12 @@ def test_the_timeline_is_listed_page_by_page(me: Inbox, task: str) -> None:
 
 def test_a_message_is_shown_whole_with_its_history(me: Inbox, task: str) -> None:
     me.ok(
-        *("send", task, "the body", "--subject", "the subject", "--payload-json", "[1]", "--artifact", "a.py"),
+        *("send", task, "the body", "--summary", "the summary", "--payload-json", "[1]", "--artifact", "a.py"),
         *("--id", f"{task}-m", "--ttl", "1h"),
     )
     me.ok("check", "--task", task)
     shown = me.ok("show", f"{task}-m").stdout
-    for line in ("| the subject", "| the body", "| [1]", "| a.py"):
+    for line in ("| the summary", "| the body", "| [1]", "| a.py"):
         assert f"\n{line}\n" in shown
     assert shown.index("queued") < shown.index("in_flight") < shown.rindex("delivered")
     said = me.said("show", f"{task}-m")
@@ -664,7 +670,8 @@ def test_every_command_teaches_with_examples(me: Inbox) -> None:
         line.split()[0] for line in me.ok("--help").stdout.splitlines() if line.startswith("  ") and line[2] != "-"
     ]
     ours = {"send", "check", "pending", "tasks", "task", "timeline", "show", "peer", "broadcast", "watch"}
-    ours |= {"statusline", "login", "config", "doctor", "version", "completion"}
+    ours |= {"statusline", "login", "config", "doctor", "version", "completion", "init"}
+    ours |= {"fetch", "claim", "renew", "update", "reply", "done", "fail", "cancel", "list", "wait-reply"}
     assert ours <= {*listed}
     for name in ours:
         manual = me.ok(name, "--help").stdout
@@ -709,6 +716,12 @@ def test_completion_finishes_commands_flags_choices_and_tasks(me: Inbox, task: s
     assert complete("inbox", "task", "de") == ["declare"]
     assert complete("inbox", "completion", "fi") == ["fish"]
     assert complete("inbox", "hook", "--lin") == ["--linger"]
+    assert complete("inbox", "wait") == ["wait-reply"]
+    assert complete("inbox", "claim", "--lea") == ["--lease-seconds"]
+    assert complete("inbox", "reply", "--kind", "con") == ["control"]
+    assert complete("inbox", "list", "--status", "bl") == ["blocked"]
+    assert complete("inbox", "fetch", "--agent", task[:8]) == [task]
+    assert complete("inbox", "show", "MESS") == []
     zsh = me.ok("completion", "zsh").stdout
     assert zsh.startswith("#compdef inbox\n")
     fish = me.ok("completion", "fish").stdout

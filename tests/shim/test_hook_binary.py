@@ -572,6 +572,47 @@ def test_subagents_failed_requests_and_cancelled_hooks_prove_nothing(
     assert reported(told, broker) == {"unseen": BOTH}
 
 
+def test_a_hook_s_words_in_lines_that_the_model_is_not_told_prove_nothing(
+    told: Host, broker: ScriptedBroker, transcript: Transcript
+) -> None:
+    printed = {"type": "hook_success", "hookEvent": "PostToolUse", "content": "", "stdout": SPOKEN.decode() + " m-2"}
+    transcript.add(
+        {"type": "queue-operation", "operation": "enqueue", "content": "m-1 m-2"},
+        {"type": "attachment", "attachment": printed},
+        result("toolu_1", "the agent listed its mail: m-1 m-2"),
+        context("m-1 m-2", "hook_system_message"),
+        {"type": "system", "subtype": "stop_hook_summary", "hookErrors": ["m-1 m-2"]},
+        answer(2),
+    )
+    assert reported(told, broker) == {"unseen": BOTH}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        context("m-1 m-2"),
+        {"type": "attachment", "attachment": {"type": "hook_blocking_error", "blockingError": {"a": "m-1 m-2"}}},
+        {"type": "user", "isMeta": True, "message": {"role": "user", "content": "Stop hook feedback:\nm-1 m-2"}},
+    ],
+    ids=["context", "a reason", "a reason to go on"],
+)
+def test_a_hook_s_words_in_lines_that_the_model_is_told_were_seen(
+    told: Host, broker: ScriptedBroker, transcript: Transcript, line: dict[str, Any]
+) -> None:
+    transcript.add(result(), line, answer(2))
+    assert reported(told, broker) == {"seen": BOTH}
+
+
+def test_the_reason_why_a_tool_was_stopped_is_its_result(
+    host: Host, broker: ScriptedBroker, transcript: Transcript
+) -> None:
+    broker.hook = says(mail(SPOKEN, messages="m-1,m-2"))
+    assert host.run(host.event(hook_event_name="PreToolUse")).stdout == SPOKEN
+    broker.hook = says(NOTHING)
+    transcript.add(result("toolu_1", "stopped: m-1 m-2"), answer(2))
+    assert reported(host, broker) == {"seen": BOTH}
+
+
 def test_verdicts_are_kept_until_the_broker_has_them(
     told: Host, broker: ScriptedBroker, transcript: Transcript
 ) -> None:

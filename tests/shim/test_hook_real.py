@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import threading
@@ -45,6 +46,8 @@ class Gate:
         self._sockets: list[socket.socket] = []
         self.stop_at = ""
         self.stopped = threading.Event()
+        self.when_asked: Callable[[str], None] = lambda path: None
+        """Called with the path of each request, before it is passed on."""
         self.requests: list[str] = []
         self.answers: list[bytes] = []
         """Bodies."""
@@ -83,6 +86,7 @@ class Gate:
             while found := _message(requests):
                 path = found[0].split(b" ", 2)[1].decode()
                 self.requests.append(path)
+                self.when_asked(path)
                 if self._stops("before", path):
                     return
                 broker.sendall(found[0] + found[1])
@@ -240,7 +244,9 @@ def test_a_turn_that_ends_lingers_and_goes_on_when_mail_comes(claude: Claude, ga
     lingering = claude.start(claude.event("Stop", stop_hook_active=False), "--linger", "20000")
     poll_until(lambda: gate.requests, what="the request", limit_ms=5_000)
     with pytest.raises(subprocess.TimeoutExpired):
-        lingering.wait(1.5)  # longer than a hook waits that does not linger
+        lingering.wait(
+            HOLD_MS / 1_000 + 0.5
+        )  # longer than a hook waits that does not linger, and than mail is held for one
     message = mail.send()
     sent = time.monotonic()
     stdout, _ = lingering.communicate(timeout=WITHIN_S)
@@ -462,6 +468,55 @@ def test_without_a_transcript_what_is_in_doubt_comes_again_and_says_so(
     poll_until(lambda: found.extend(filter(None, [again()])) or found, what="the mail", limit_ms=3 * HOLD_MS)
     assert words(message) in found[0].said
     assert "redelivered" in found[0].said
+
+
+def asleep_with_mail(claude: Claude, gate: Gate, mail: Mailbox, message: str) -> subprocess.Popen[bytes]:
+    """A hook that was stopped when its answer was on the way, and sleeps until its mail is held for it no longer."""
+    hooks: list[subprocess.Popen[bytes]] = []
+    started = threading.Event()
+
+    def stop(path: str) -> None:
+        gate.when_asked = lambda path: None
+        started.wait(10)
+        hooks[0].send_signal(signal.SIGSTOP)
+
+    gate.when_asked = stop
+    hooks.append(claude.start(None, "--deadline-ms", "60000"))
+    started.set()
+    poll_until(lambda: mail.life(message) == ["queued", "in_flight", "queued"], what="its return", limit_ms=4 * HOLD_MS)
+    assert len(gate.answers) == 1
+    return hooks[0]
+
+
+def wakes(hook: subprocess.Popen[bytes]) -> Ended:
+    hook.send_signal(signal.SIGCONT)
+    stdout, stderr = hook.communicate(timeout=WITHIN_S)
+    return Ended(hook.returncode, stdout, stderr, 0)
+
+
+def test_a_hook_that_slept_longer_than_its_mail_is_held_does_not_print_it(
+    claude: Claude, gate: Gate, mail: Mailbox
+) -> None:
+    message = mail.send()
+    hook = asleep_with_mail(claude, gate, mail, message)
+    assert wakes(hook).silent
+    assert words(message).encode() in gate.answers[0]
+    assert claude.notes() == []
+    goes_on_until_settled(claude, mail, message)
+
+
+@pytest.mark.parametrize("session", ["the same", "another"])
+def test_mail_that_was_shown_while_a_hook_slept_is_not_shown_again_by_it(
+    session: str, claude: Claude, gate: Gate, mail: Mailbox, tmp_path: Path
+) -> None:
+    message = mail.send()
+    hook = asleep_with_mail(claude, gate, mail, message)
+    awake = claude
+    if session == "another":
+        awake = Claude(claude.binary, tmp_path / "other", gate.url, claude.token, session="another")
+    assert words(message) in awake.step().said
+    assert wakes(hook).silent
+    goes_on_until_settled(awake, mail, message)
 
 
 def test_mail_stays_with_one_session_while_it_is_in_doubt(

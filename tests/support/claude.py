@@ -129,10 +129,12 @@ class Claude:
             self.write({"type": "user", "message": {"role": "user", "content": content}})
 
     def takes_in(self, stdout: bytes) -> None:
-        """What a hook printed becomes context."""
+        """What a hook printed becomes context. That it was printed is written down too, which says nothing of the model."""
         if stdout:
+            printed = {"type": "hook_success", "content": "", "stdout": stdout.decode(), "exitCode": 0}
             text = json.loads(stdout)["hookSpecificOutput"]["additionalContext"]
-            self.write({"type": "attachment", "attachment": {"type": "hook_additional_context", "content": [text]}})
+            told = {"type": "hook_additional_context", "content": [text]}
+            self.write(*({"type": "attachment", "attachment": one} for one in (printed, told)))
 
     def answers(self) -> None:
         """The model speaks: it has got whatever stands before this."""
@@ -158,7 +160,7 @@ class Claude:
             if from_byte:
                 file.readline()
             for line in map(json.loads, file):
-                if line["type"] == "attachment":
+                if line["type"] == "attachment" and line["attachment"]["type"] == "hook_additional_context":
                     found.update(_words_of(line["attachment"]["content"][0]))
         return found
 

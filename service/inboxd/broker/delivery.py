@@ -19,6 +19,8 @@ class BatchAnswer(NamedTuple):
     messages: list[StoredMessage]
     pending: int
     left: int
+    waited_ms: int = 0
+    """How long the caller had waited, at the least, when these were taken."""
 
 
 class SettleAnswer(NamedTuple):
@@ -53,11 +55,13 @@ class Delivery(Sending):
         hook = {"overhead_chars": overhead_chars, "fresh_only": "1" if fresh_only else ""}
         if not want.wait_ms:
             return await self._pull_once(who, task, want, pull_id, hook)
+        began_ms = self.clock.now_ms()
         async with self.waiting.for_mail(who.namespace, task, self._bounded(want.wait_ms)) as mail:
             while True:
+                waited_ms = max(0, self.clock.now_ms() - began_ms)
                 found = await self._pull_once(who, task, want, pull_id, hook)
                 if found.messages or not await mail.comes():
-                    return found
+                    return found._replace(waited_ms=waited_ms)
 
     async def _pull_once(
         self, who: Identity, task: str, want: PullRequest, pull_id: str, hook: dict[str, Any]
@@ -97,7 +101,7 @@ class Delivery(Sending):
         """ack, release, seen or unseen: each is one script of that name."""
         may_act_for(who, task)
         try:
-            done, lost = await self.store.run(
+            done, lost, *delivered = await self.store.run(
                 verb,
                 who.namespace,
                 now_ms=self.clock.for_scripts,
@@ -108,6 +112,8 @@ class Delivery(Sending):
             )
         except TaskUnknown as refusal:
             raise await self._bounced(who.namespace, task, refusal) from None
+        if delivered and delivered[0]:
+            self._tally(who.namespace, 0, *delivered)
         return SettleAnswer([found.decode() for found in done], [found.decode() for found in lost])
 
     async def ack(self, who: Identity, task: str, what: SettleRequest) -> SettleAnswer:

@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 from inboxd.broker.cursors import read_cursor, write_cursor
 from inboxd.broker.permission import may_manage, may_read_mail
+from inboxd.broker.room import MINUTE_MS
 from inboxd.broker.tasks import Tasks
 from inboxd.errors import TaskUnknown
-from inboxd.model import USER, Identity, StoredMessage
+from inboxd.model import USER, Identity, Minute, StoredMessage
 
 SCAN_MAX = 2_000
 """Rows one page of a filtered timeline looks at, at most."""
@@ -68,6 +69,25 @@ class History(Tasks):
             at_ms, state, detail = line.split(" ", 2)
             steps.append((int(at_ms), state, detail))
         return StoredMessage(*row), steps
+
+    async def stats(self, who: Identity, minutes: int = 60) -> list[Minute]:
+        """How much was sent and delivered in each of the last minutes, oldest first; the last one is not over yet."""
+        may_read_mail(who)
+        await self._write_tallies(who.namespace)
+        this, rows = await self.store.run("read_stats", who.namespace, now_ms=self.clock.for_scripts, minutes=minutes)
+        found = []
+        for minute, row in enumerate(rows, start=int(this) - minutes + 1):
+            queued, delivered, waited_ms, pending = (int(value or 0) for value in row)
+            found.append(
+                Minute(
+                    at_ms=minute * MINUTE_MS,
+                    queued=queued,
+                    delivered=delivered,
+                    waited_ms=waited_ms // delivered if delivered else 0,
+                    pending=pending,
+                )
+            )
+        return found
 
     async def requeue(self, who: Identity, message_id: str) -> tuple[StoredMessage, int]:
         may_manage(who)

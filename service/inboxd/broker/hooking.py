@@ -46,6 +46,8 @@ FRAME_CHARS = 700
 """What a frame costs before the first message."""
 MAIL_CHARS = 420
 """What showing one message costs beside its text, about."""
+PRINT_MS = 2_500
+"""What a hook may take to print and ack: mail that is held no longer than that is not printed any more."""
 DOCTOR = "doctor-"
 _session_fits = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}\Z").match
 
@@ -59,6 +61,8 @@ class HookAnswer(NamedTuple):
     message_ids: tuple[str, ...] = ()
     wakes: bool = False
     """Said on stderr with exit 2, which wakes an idle session."""
+    print_within_ms: int | None = None
+    """From the request on. A hook that was stopped for longer may be showing what another session was given since."""
 
 
 class Moment(NamedTuple):
@@ -144,7 +148,7 @@ class Hooking(Tokens):
         batch = await self._pull_for_hook(moment, limit, gate=gate)
         if not batch.messages:
             return self._answer(moment, lead) if lead else None
-        mails = [_mail(message) for message in batch.messages]
+        mails = await self._mails(moment.who.namespace, batch.messages)
         framed = (framing.gate if gate else framing.frame)(
             mails,
             task=moment.task,
@@ -168,7 +172,9 @@ class Hooking(Tokens):
         if ack:
             await self.ack(moment.who, moment.task, SettleRequest(receipt=receipt, message_ids=list(framed.shown_ids)))
             receipt = None
-        return HookAnswer(body, moment.task, receipt, framed.shown_ids, wakes)
+        return HookAnswer(
+            body, moment.task, receipt, framed.shown_ids, wakes, None if ack else batch.waited_ms + self._fresh_ms()
+        )
 
     async def _pull_for_hook(self, moment: Moment, limit: int, *, gate: bool) -> BatchAnswer:
         linger_ms = (
@@ -184,6 +190,17 @@ class Hooking(Tokens):
             hold_ms=self.settings.hook_hold_ms,
         )
         return await self.pull(moment.who, moment.task, want, overhead_chars=MAIL_CHARS, fresh_only=gate)
+
+    def _fresh_ms(self) -> int:
+        hold_ms = self.settings.hook_hold_ms
+        return hold_ms - min(PRINT_MS, hold_ms // 4)
+
+    async def _mails(self, namespace: str, messages: list[StoredMessage]) -> list[Mail]:
+        """As the frame needs them. Only a message that names a thread costs a look at whether there is one."""
+        mails = [_mail(message) for message in messages]
+        named = {mail.thread_id for mail in mails if mail.thread_id}
+        threads = {found for found in named if await self.store.has_thread(namespace, found)}
+        return [mail._replace(in_thread=mail.thread_id in threads) for mail in mails]
 
     async def _give_back(self, moment: Moment, batch: BatchAnswer, framed: Framed) -> None:
         """What the frame had no room for was shown to nobody: it goes back to its place, and the hand-over does not count."""

@@ -3,13 +3,16 @@
 | role | may |
 |---|---|
 | admin | everything |
-| user | speak as `user`; read all; declare, change, remove, link, requeue; pull only `user` |
-| operator | act for any agent, but not for `user`; declare, change, remove, link, requeue; mint agent tokens |
+| user | speak as `user`; read all; declare, change, remove, link, requeue, attach; pull only `user` |
+| operator | act for any agent, but not for `user`; declare, change, remove, link, requeue, attach; mint agent tokens |
 | agent | send as its task; pull, settle and read its own inbox; see the list of tasks; retitle itself |
 | observer | read |
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from inboxd.errors import Forbidden, InvalidRequest, SenderForbidden
 from inboxd.model import USER, Identity, is_task_id
@@ -60,11 +63,48 @@ def may_read_mail(who: Identity, *tasks: str) -> None:
         raise Forbidden("An agent reads only its own mail.")
 
 
+def agent_of(who: Identity, asked: str | None) -> str:
+    """The task that works, waits or reads in a thread: the token's own, or one it may act for."""
+    agent = asked or who.task or (USER if who.role == "user" else None)
+    if agent is None:
+        raise InvalidRequest(
+            "No agent is named.", hint="Name it as `agent`: this token may act for several (`--agent` or INBOX_TASK)."
+        )
+    may_act_for(who, agent)
+    return agent
+
+
+def may_read_all(who: Identity) -> bool:
+    """Whether this caller reads every thread, and not only those it has a part in."""
+    return who.role != "agent"
+
+
+def concerned(event: Mapping[str, Any], task: str) -> bool:
+    """Whether an event is one of this task, or of a thread that it has a part in."""
+    agents = event.get("agents", ())
+    return event.get("task") == task or task in agents or "*" in agents
+
+
+def may_hear(own: str, event: Mapping[str, Any]) -> bool:
+    """What an agent is told of: events that concern it, and what becomes of the messages it sent."""
+    return concerned(event, own) or event.get("sender") == f"task:{own}"
+
+
 def may_manage(who: Identity, *, own: str | None = None) -> None:
     """Declare, change, remove and link tasks, requeue dead letters. An agent may change itself (`own`)."""
     if who.role in _MANAGERS or (who.role == "agent" and own is not None and who.task == own):
         return
     raise Forbidden(f"A token of role {who.role} may not manage tasks.")
+
+
+def may_take_back(who: Identity) -> tuple[str, str]:
+    """Whose messages the caller may take back ('' for anybody's), and whose not."""
+    if who.role == "observer":
+        raise Forbidden("An observer only reads.")
+    if who.role == "agent":
+        return f"task:{who.task}", ""
+    # The machine's own token speaks for agents, and must not silence the person.
+    return "", USER if who.role == "operator" else ""
 
 
 def may_mint(who: Identity, role: str) -> None:
@@ -74,6 +114,15 @@ def may_mint(who: Identity, role: str) -> None:
         f"A token of role {who.role} may not make or revoke one of role {role}.",
         hint="`inboxd token create` on the broker's machine makes any.",
     )
+
+
+def may_attach(who: Identity) -> None:
+    """Give a worktree a task of its own, with a token that opens that inbox and no other: the person may, and who acts for agents."""
+    if who.role not in _MANAGERS:
+        raise Forbidden(
+            f"A token of role {who.role} may not attach a worktree.",
+            hint="Use the person's own (`inbox login CODE`), or the operator's.",
+        )
 
 
 def may_list_tokens(who: Identity) -> None:

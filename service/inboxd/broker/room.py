@@ -8,10 +8,13 @@ machine whose clock is off judges like all others. A test gives a `FixedClock` a
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from collections import defaultdict
+from typing import Final, Protocol
 
 from inboxd.settings import Settings
 from inboxd.store.store import Store
+
+MINUTE_MS: Final = 60_000
 
 
 class Clock(Protocol):
@@ -43,3 +46,18 @@ class Room:
         self.store = store
         self.settings = settings
         self.clock = clock
+        self._tallies: defaultdict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0, 0])
+        """Of a namespace and a minute: messages queued, messages delivered, and how long those had waited, in ms."""
+
+    def _tally(self, namespace: str, queued: int, delivered: int = 0, waited_ms: int = 0) -> None:
+        """Count for the charts. Written down by the next sweep: nobody who sends should pay for a chart."""
+        counts = self._tallies[namespace, self.clock.now_ms() // MINUTE_MS]
+        counts[0] += queued
+        counts[1] += delivered
+        counts[2] += waited_ms
+
+    async def _write_tallies(self, namespace: str) -> None:
+        for place in [place for place in self._tallies if place[0] == namespace]:
+            queued, delivered, waited_ms = self._tallies.pop(place)
+            given = {"minute": place[1], "queued": queued, "delivered": delivered, "waited_ms": waited_ms}
+            await self.store.run("add_stats", namespace, **given)

@@ -57,7 +57,7 @@ class Sending(Room):
                 sender=sender,
                 sender_task=sender_task,
                 doc=doc,
-                hash=_content_hash(task.encode(), tail),
+                hash=content_hash(task.encode(), tail),
                 supersedes=new.supersedes,
                 create=new.create,
                 **self._shared_arguments(new),
@@ -69,6 +69,7 @@ class Sending(Room):
         if duplicate:
             message = StoredMessage(*rest[0])
         else:
+            self._tally(who.namespace, 1)
             n, hops, created_at_ms, expires_at_ms = rest
             message = StoredMessage(
                 doc,
@@ -155,7 +156,7 @@ class Sending(Room):
                 tail=tail,
                 sender=sender,
                 sender_task=sender_task,
-                hash=_content_hash(aim.encode(), tail),
+                hash=content_hash(aim.encode(), tail),
                 create=create,
                 **self._shared_arguments(new),
             )
@@ -167,10 +168,14 @@ class Sending(Room):
             for pending, state, heard, row in rows
             if row[0] is not None
         ]
+        if not duplicate:
+            self._tally(who.namespace, len(answers))
         return bool(duplicate), answers
 
-    def _checked_tail(self, new: Content, sender: str, sender_task: str, supersedes: str | None) -> bytes:
-        """The content as JSON, without its id and task, which stand before it."""
+    def _checked_tail(
+        self, new: Content, sender: str, sender_task: str, supersedes: str | None, *, in_thread: bool = False
+    ) -> bytes:
+        """The content as JSON, without its id and task, which stand before it; in a thread `reply_to` does too."""
         can_be_answered(new.awaiting_response, sender_task)
         limit = self.settings.body_bytes_max
         # A character takes four bytes at most: most bodies need not be encoded to be measured.
@@ -196,7 +201,7 @@ class Sending(Room):
                 "payload": new.payload,
                 "priority": new.priority,
                 "thread_id": new.thread_id,
-                "reply_to": new.reply_to,
+                **({} if in_thread else {"reply_to": new.reply_to}),
                 "awaiting_response": new.awaiting_response,
                 "topic": new.topic,
                 "ttl_ms": new.ttl_ms,
@@ -253,5 +258,5 @@ class Sending(Room):
         return TaskUnknown(refusal.message, hint=hint)
 
 
-def _content_hash(aim: bytes, tail: bytes) -> str:
+def content_hash(aim: bytes, tail: bytes) -> str:
     return hashlib.sha256(aim + b"\n" + tail).hexdigest()

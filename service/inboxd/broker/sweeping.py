@@ -12,23 +12,36 @@ import logging
 import random
 
 from inboxd.broker.delivery import Delivery
+from inboxd.broker.room import MINUTE_MS
 from inboxd.errors import InboxdError, TokenUnknown
 
 log = logging.getLogger("inboxd.sweep")
 
 DUE_AT_ONCE = 1_000
 TIDIED_AT_ONCE = 500
+DROPPED_AT_ONCE = 200
+SAMPLED_MAX = 5_000
+"""Tasks whose waiting mail is added up once a minute, the most recently active."""
 READER_IDLE_MS = 3_600_000
 """A reader of the group that holds nothing and was silent this long is taken off it."""
 
 
 class Sweeping(Delivery):
+    _sampled: dict[str, int]
+    """The minute for which each namespace's waiting mail was last noted."""
+
     async def sweep(self, namespace: str) -> int:
         """Act on deadlines of a namespace that have passed. Returns how many tasks had one; what is left waits for the next sweep."""
         now_ms, tasks = await self.store.run("overdue", namespace, now_ms=self.clock.for_scripts, limit=DUE_AT_ONCE)
         self.clock.learn(int(now_ms))
         for task in tasks:
             await self.sweep_task(namespace, task.decode())
+        await self.store.run("expire_leases", namespace, now_ms=self.clock.for_scripts, limit=DUE_AT_ONCE)
+        await self._write_tallies(namespace)
+        minute = int(now_ms) // MINUTE_MS
+        if self._sampled.get(namespace) != minute:
+            self._sampled[namespace] = minute
+            await self.store.run("sample", namespace, now_ms=self.clock.for_scripts, limit=SAMPLED_MAX)
         return len(tasks)
 
     async def tidy(self, namespace: str) -> None:
@@ -47,6 +60,8 @@ class Sweeping(Delivery):
                     )
                     or None
                 )
+        while await self.store.run("drop_threads", namespace, now_ms=self.clock.for_scripts, limit=DROPPED_AT_ONCE):
+            pass
         for token_id, record in (await self.store.tokens(namespace)).items():
             expires_at_ms = json.loads(record)["expires_at_ms"]
             if expires_at_ms is not None and expires_at_ms + self.settings.retention_ms <= self.clock.now_ms():

@@ -102,7 +102,7 @@ class Tasks(Delivery):
     ) -> TaskPage:
         """Most urgent first. A page goes on behind the last row of the one before, wherever that row stands by now."""
         tasks = await self._read(who.namespace, await self.store.task_ids(who.namespace, TASKS_MAX))
-        rows = sorted((_urgency(task), task) for task in tasks if state in (None, task.state))
+        rows = sorted((urgency(task), task) for task in tasks if state in (None, task.state))
         if cursor is not None:
             behind = tuple(read_cursor(cursor, "tasks", [int, int, int, int, str]))
             rows = [row for row in rows if row[0] > behind]
@@ -139,7 +139,7 @@ class Tasks(Delivery):
         """What needs a person, most urgent first."""
         tasks = await self._read(who.namespace, await self.store.task_ids(who.namespace, TASKS_MAX))
         items = [item for task in tasks for item in _needs(task)]
-        return Attention(items=sorted(items, key=lambda item: (_LOUDEST.index(item.why), item.task)))
+        return Attention(items=sorted(items, key=lambda item: (LOUDEST.index(item.why), item.task)))
 
     async def _read(self, namespace: str, names: list[str]) -> list[Task]:
         found: list[Task] = []
@@ -193,7 +193,13 @@ class Tasks(Delivery):
         )
 
 
-_LOUDEST: Final[list[Why]] = ["waits_for_person", "urgent_unread", "dead_letters", "waiting_for_answer"]
+LOUDEST: Final[list[Why]] = [
+    "waits_for_person",
+    "blocked_thread",
+    "urgent_unread",
+    "dead_letters",
+    "waiting_for_answer",
+]
 
 
 def _needs(task: Task) -> list[AttentionItem]:
@@ -211,7 +217,7 @@ def _needs(task: Task) -> list[AttentionItem]:
     ]
 
 
-def _urgency(task: Task) -> tuple[int, int, int, int, str]:
+def urgency(task: Task) -> tuple[int, int, int, int, str]:
     """What sorts first: a question to the person, urgent mail, somebody waiting, most mail, most recent; then the name."""
     over = task.state == "terminated"
     loud = 0 if task.waits_for_person else 1 if task.urgent else 2 if task.waiting_for else 3 if task.pending else 4

@@ -14,10 +14,10 @@ import json
 import re
 import secrets
 
-from inboxd.broker.history import History
 from inboxd.broker.permission import may_list_tokens, may_mint
+from inboxd.broker.threads import Threads
 from inboxd.errors import InboxdError, TokenInvalid, TokenUnknown
-from inboxd.model import Identity, NewToken, TokenInfo, TokenMade, is_namespace
+from inboxd.model import Identity, NewToken, Role, TokenInfo, TokenMade, is_namespace
 
 REMEMBERED_MAX = 10_000
 LOGIN_MS = 15 * 60_000
@@ -25,7 +25,7 @@ LOGIN_MS = 15 * 60_000
 _token_parts = re.compile(r"ibx_([a-z0-9][a-z0-9-]{0,62})\.([0-9a-f]{12})\.([A-Za-z0-9_-]{43})\Z").match
 
 
-class Tokens(History):
+class Tokens(Threads):
     remembered: dict[str, Identity]
     forgotten = 0
     """How often something was to be forgotten: a look-up that was under way meanwhile is not remembered."""
@@ -145,12 +145,17 @@ class Tokens(History):
 
     async def log_in(self, code: str) -> TokenMade:
         """A user's token for a login code."""
+        namespace, role = await self._redeem(code)
+        return await self._make_token(namespace, NewToken(role=role, label="login"))
+
+    async def _redeem(self, code: str) -> tuple[str, Role]:
+        """The namespace and the role a login code opens; it is used up by that."""
         namespace, _, secret = code.rpartition("-")
         namespace = namespace or "default"
         if is_namespace(namespace):
             role = await self.store.take_once(namespace, "login", code_hash=_hash(secret))
             if role is not None:
-                return await self._make_token(namespace, NewToken(role="user", label="login"))
+                return namespace, "user"
         raise TokenInvalid("This login code is unknown, used or too old.", hint="`inboxd login-code` prints a new one.")
 
     async def list_tokens(self, who: Identity) -> list[TokenInfo]:
@@ -168,13 +173,19 @@ class Tokens(History):
         return sorted(shown, key=lambda token: token.created_at_ms)
 
     async def revoke_token(self, who: Identity, token_id: str) -> None:
+        """From now on it opens nothing. Anybody may give up the token they call with: `inbox detach` does."""
+        if token_id == who.token_id:
+            return await self._revoke(who.namespace, token_id)
         may_list_tokens(who)
         record = await self.store.token(who.namespace, token_id)
         if record is None:
             raise TokenUnknown(f"There is no token {token_id}.", hint="`inboxd token list` shows them.")
         may_mint(who, json.loads(record)["role"])
-        await self.store.run("revoke_token", who.namespace, now_ms=self.clock.for_scripts, token_id=token_id)
-        self._forget(who.namespace, token_id)
+        return await self._revoke(who.namespace, token_id)
+
+    async def _revoke(self, namespace: str, token_id: str) -> None:
+        await self.store.run("revoke_token", namespace, now_ms=self.clock.for_scripts, token_id=token_id)
+        self._forget(namespace, token_id)
 
 
 def _hash(secret: str) -> str:

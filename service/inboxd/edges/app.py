@@ -11,15 +11,20 @@ from starlette.types import ASGIApp
 
 from inboxd import __version__
 from inboxd.broker import Broker
-from inboxd.edges import describe, problems
+from inboxd.edges import attaching, dashboard, describe, problems
 from inboxd.edges.auth import Reader
 from inboxd.edges.front import Front
+from inboxd.edges.http_threads import threads
 from inboxd.edges.http_views import api, json_answer, open_api
+from inboxd.edges.live import live
+from inboxd.edges.mcp_door import McpDoor
 from inboxd.edges.observe import RequestLog, Requests, metrics_text
 from inboxd.errors import StoreUnavailable
 
 READY_WITHIN_MS = 1_000
-PAGE_POLICY = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+PAGE_POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 
 
 def build(broker: Broker, request_log: RequestLog) -> ASGIApp:
@@ -35,11 +40,17 @@ def build(broker: Broker, request_log: RequestLog) -> ASGIApp:
     problems.install(app)
     # The front door serves these itself; here they are described, and their other methods refused.
     app.include_router(describe.hot)
+    app.include_router(describe.hot_threads)
     app.include_router(describe.hooks)
     app.include_router(api)
+    app.include_router(threads)
+    app.include_router(attaching.routes)
     app.include_router(open_api)
+    app.include_router(live)
+    dashboard.install(app, broker.settings)
     requests = Requests()
     requests.waiters = broker.waiting.count
+    requests.streams = lambda: (broker.following(), broker.cut_off)
     cache: dict[str, Any] = {}
 
     def document() -> dict[str, Any]:
@@ -81,8 +92,4 @@ def build(broker: Broker, request_log: RequestLog) -> ASGIApp:
             headers={"content-security-policy": PAGE_POLICY},
         )
 
-    @app.get("/static/docs.css", include_in_schema=False)
-    async def docs_style(_who: Reader) -> Response:
-        return Response(describe.docs_style(), media_type="text/css")
-
-    return Front(app, broker, requests, request_log)
+    return Front(app, broker, requests, request_log, McpDoor(broker))

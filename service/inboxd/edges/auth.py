@@ -10,7 +10,8 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from inboxd.broker import Broker
-from inboxd.errors import TokenInvalid, TokenMissing
+from inboxd.edges.sessions import session_of
+from inboxd.errors import InboxdError, TokenInvalid, TokenMissing
 from inboxd.model import Identity
 
 
@@ -47,11 +48,14 @@ class AskAgain(TokenInvalid):
 
 
 async def reader(request: Request) -> Identity:
-    """A caller of a page that only shows something: the token may come as a Basic password too, so that a browser can ask for it."""
+    """A caller of a page that only shows something: the dashboard's session will do, or the token as a Basic password, which a browser can ask for."""
     broker: Broker = request.app.state.broker
     given = request.headers.get("authorization", "")
     if not given:
-        raise AskForToken()
+        try:
+            return (await session_of(request)).who
+        except InboxdError:
+            raise AskForToken() from None
     if given[:6].lower() == "basic ":
         try:
             _, _, token = base64.b64decode(given[6:], validate=True).decode().partition(":")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, FastAPI, Header, Path, Query
@@ -11,11 +10,13 @@ from fastapi.openapi.utils import get_openapi
 from jinja2 import Environment, PackageLoader
 
 from inboxd import __version__, model
+from inboxd.edges import assets
 from inboxd.edges.http_views import TaskPath
 from inboxd.errors import BY_CODE, InboxdError
 
 # These say what http_api.py answers; they are never called. A test compares the two lists.
 hot = APIRouter(prefix="/v1/tasks/{task}", tags=["messages"])
+hot_threads = APIRouter(prefix="/v1/threads", tags=["threads"])
 hooks = APIRouter(prefix="/v1/hooks", tags=["hooks"])
 
 
@@ -64,6 +65,18 @@ async def unseen(task: TaskPath, what: model.SettleRequest) -> model.Settled:  #
     """Unseen: the transcript shows that the model never got them; they come again."""
 
 
+@hot_threads.post("/{thread_id}/wait-reply")
+async def wait_reply(  # type: ignore[empty-body]
+    thread_id: Annotated[str, Path(pattern=model.STORED_ID_GRAMMAR)], want: model.WaitReplyRequest
+) -> model.WaitReplyAnswer:
+    """The next reply to you in a thread; with `wait_ms` it waits for one. Give `next_event_id` back, and nothing between two calls is missed."""
+
+
+@hot_threads.post("/watch")
+async def watch(want: model.WatchRequest) -> model.WatchAnswer:  # type: ignore[empty-body]
+    """What happened to threads since an event; with `wait_ms`, waits for the first thing to happen."""
+
+
 @hooks.post("/{host}", responses={204: {"description": "nothing to say"}})
 async def hook(  # type: ignore[empty-body]
     host: Annotated[str, Path(examples=["claude"], description="claude, codex, gemini, qwen, copilot or auto")],
@@ -72,7 +85,8 @@ async def hook(  # type: ignore[empty-body]
 ) -> dict[str, Any]:
     """Hook: the host's own hook input in, the host's own answer out; 204 when there is nothing to say.
 
-    The answer's headers are for whoever prints it: `Inbox-Receipt` and `Inbox-Task` (ack that once it is printed), `Inbox-Messages`.
+    The answer's headers are for whoever prints it: `Inbox-Receipt` and `Inbox-Task` (ack that once it is printed), `Inbox-Messages`,
+    `Inbox-Print-Within-Ms` (counted from the request: later than that, print nothing, and the mail comes again).
     """
 
 
@@ -82,7 +96,19 @@ EXAMPLES: Final[dict[str, dict[str, Any]]] = {
     "NewPeerMessage": {"body": "The endpoint is ready.", "kind": "result"},
     "PullRequest": {"pull_id": "p-1", "session": "s-1", "max": 10, "max_chars": 8000, "wait_ms": 0},
     "SettleRequest": {"receipt": "p-1"},
+    "AcceptRequest": {"message_ids": ["b7e1"]},
+    "NewThread": {"message_id": "t-17", "to": "backend", "subject": "Log-in fails on Safari", "body": "See #17."},
+    "ClaimRequest": {"claim_id": "c-1", "lease_ms": 600_000},
+    "RenewRequest": {"fencing_token": 1},
+    "UpdateRequest": {"fencing_token": 1, "status": "blocked", "body": "Which Safari?"},
+    "FinishRequest": {"fencing_token": 1, "summary": "Fixed in 3f2a."},
+    "ReplyRequest": {"kind": "answer", "body": "17.4 and later."},
+    "CancelRequest": {"reason": "Done by somebody else."},
+    "MarkReadRequest": {"agent": "backend"},
+    "WaitReplyRequest": {"wait_ms": 0},
+    "WatchRequest": {"wait_ms": 0},
     "NewTask": {"task": "backend", "title": "The API", "peers": ["frontend"]},
+    "AttachRequest": {"task": "backend", "peers": ["frontend"]},
     "TaskChange": {"title": "The API, second try"},
     "PeersRequest": {"peers": ["frontend"]},
     "PresenceRequest": {"state": "start", "session": "s-1", "machine": "laptop", "host": "claude"},
@@ -158,12 +184,9 @@ def docs_page(document: dict[str, Any]) -> str:
     pages = Environment(
         loader=PackageLoader("inboxd", "web/templates"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
+    pages.globals["asset"] = assets.url_of
     pages.filters["pretty"] = lambda value: json.dumps(value, indent=2, ensure_ascii=False)
     codes = sorted(
         (kind.code, kind.status, kind().message) for kind in BY_CODE.values() if kind.code != "START_PROBLEM"
     )
     return pages.get_template("docs.html").render(document=document, codes=codes)
-
-
-def docs_style() -> bytes:
-    return (resources.files("inboxd") / "web" / "static" / "docs.css").read_bytes()

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from inboxd.broker import Broker
 from inboxd.edges.hooks import HOOK
 from inboxd.edges.http_api import HOT, Call, ClientGone
+from inboxd.edges.http_threads import hot_route
 from inboxd.edges.observe import RequestIds, RequestLog, Requests
 from inboxd.edges.problems import bug, of, problem_bytes, problem_headers
 from inboxd.errors import BodyTooLarge, InboxdError
@@ -23,11 +24,14 @@ log = logging.getLogger("inboxd.http")
 
 TASKS = "/v1/tasks/"
 HOOKS = "/v1/hooks/"
+THREADS = "/v1/threads/"
+MCP = "/mcp"
 
 
 class Front:
-    def __init__(self, app: ASGIApp, broker: Broker, requests: Requests, request_log: RequestLog) -> None:
+    def __init__(self, app: ASGIApp, broker: Broker, requests: Requests, request_log: RequestLog, mcp: ASGIApp) -> None:
         self._app = app
+        self._mcp = mcp
         self._broker = broker
         self._requests = requests
         self._request_log = request_log
@@ -50,11 +54,14 @@ class Front:
         elif method == "POST" and path.startswith(HOOKS):
             place = path[len(HOOKS) :]
             hot = HOOK
+        elif method == "POST" and path.startswith(THREADS):
+            hot, place = hot_route(path[len(THREADS) :])
         self._requests.running += 1
         status, route = 499, "unknown"
         try:
             if hot is None:
-                status, route = await self._cold(scope, receive, send, request_id)
+                app = self._mcp if path == MCP else self._app
+                status, route = await self._cold(app, scope, receive, send, request_id)
                 return
             route = hot.template
             call = Call(self._broker, scope, receive, place)
@@ -77,8 +84,10 @@ class Front:
             client = scope["client"]
             self._request_log.note(request_id, method, path, status, seconds, client[0] if client else "")
 
-    async def _cold(self, scope: Scope, receive: Receive, send: Send, request_id: bytes) -> tuple[int, str]:
-        """Everything FastAPI answers, with the same size limit, id and last resort."""
+    async def _cold(
+        self, app: ASGIApp, scope: Scope, receive: Receive, send: Send, request_id: bytes
+    ) -> tuple[int, str]:
+        """Everything FastAPI or the MCP door answers, with the same size limit, id and last resort."""
         status = 499
         started = finished = gone = False
         taken = 0
@@ -106,7 +115,7 @@ class Front:
             await send(message)
 
         try:
-            await self._app(scope, measured, stamped)
+            await app(scope, measured, stamped)
         except ClientDisconnect:
             # The caller hung up before its request was whole.
             return 499, _template(scope)

@@ -1,9 +1,10 @@
 """POST /v1/hooks/{host}: a host's hook input in, the host's own answer out. Parses and renders; the broker decides.
 
 204: nothing to say. 200: the body is byte for byte what the host expects on stdout, and these headers are for whoever prints it:
-`Inbox-Receipt` and `Inbox-Task` (ack that receipt once it is printed), `Inbox-Messages` (what was handed over), `Inbox-Exit` and
-`Inbox-Stream` (say it there and end so, where a host is woken that way). `?ack=now` is for hosts that call HTTP hooks themselves:
-their answer is the delivery.
+`Inbox-Receipt` and `Inbox-Task` (ack that receipt once it is printed), `Inbox-Messages` (what was handed over),
+`Inbox-Print-Within-Ms` (counted from the request: whoever was stopped for longer prints nothing, and the mail comes again),
+`Inbox-Exit` and `Inbox-Stream` (say it there and end so, where a host is woken that way). `?ack=now` is for hosts that call HTTP
+hooks themselves: their answer is the delivery.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ async def hook(call: Call) -> Answer:
         headers.append((b"inbox-messages", ",".join(said.message_ids).encode()))
     if said.receipt is not None:
         headers.append((b"inbox-receipt", said.receipt.encode()))
+    if said.print_within_ms is not None:
+        headers.append((b"inbox-print-within-ms", b"%d" % said.print_within_ms))
     if said.wakes:
         headers += [(b"inbox-exit", b"2"), (b"inbox-stream", b"stderr")]
     call.headers = tuple(headers)

@@ -205,10 +205,50 @@ async def requeue(request: Request, who: Caller, message_id: MessagePath) -> Res
     return json_answer(b'{"message":%b,"pending":%d}' % (message.as_json(), pending))
 
 
+@api.post("/messages/{message_id}/take-back", tags=["messages"], response_model=model.Requeued)
+async def take_back(request: Request, who: Caller, message_id: MessagePath) -> Response:
+    """Take back a message that nobody got yet. An agent its own, a person any; MESSAGE_STATE once it was handed over."""
+    message, pending = await broker_of(request).take_back(who, message_id)
+    return json_answer(b'{"message":%b,"pending":%d}' % (message.as_json(), pending))
+
+
+@api.post("/messages/accept", tags=["messages"])
+async def accept(request: Request, who: Caller, what: model.AcceptRequest) -> model.Settled:
+    """The person has read these messages of the inbox `user`, in whatever order: each is delivered and seen."""
+    done, lost = await broker_of(request).accept(who, what.message_ids)
+    return model.Settled(message_ids=done, lost=lost)
+
+
+@api.get("/search", tags=["messages"], response_model=model.MessagePage)
+async def search(
+    request: Request,
+    who: Caller,
+    text: Annotated[str, Query(max_length=200, description="words of a body, a subject or a summary")] = "",
+    sender: Words = "",
+    task: Annotated[str | None, Query(pattern=model.TASK_GRAMMAR, description="to or from this one")] = None,
+    from_ms: Annotated[int | None, Query(ge=0, le=10**15)] = None,
+    to_ms: Annotated[int | None, Query(ge=0, le=10**15)] = None,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+) -> Response:
+    """Messages that say something, newest first. A short page with a `next_cursor` means that there is more to look through."""
+    found, next_cursor = await broker_of(request).search(
+        who, text=text, sender=sender, task=task, from_ms=from_ms, to_ms=to_ms, limit=limit, cursor=cursor
+    )
+    after = f'"{next_cursor}"'.encode() if next_cursor else b"null"
+    return json_answer(b'{"messages":%b,"next_cursor":%b}' % (messages_json(found), after))
+
+
 @api.get("/attention", tags=["tasks"])
 async def attention(request: Request, who: Caller) -> model.Attention:
     """What needs a person, most urgent first."""
     return await broker_of(request).attention(who)
+
+
+@api.get("/stats", tags=["tasks"])
+async def stats(request: Request, who: Caller) -> model.Stats:
+    """The last hour, minute by minute, oldest first."""
+    return model.Stats(minutes=await broker_of(request).stats(who))
 
 
 @api.post("/tokens", status_code=201, tags=["tokens"])

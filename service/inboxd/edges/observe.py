@@ -74,6 +74,8 @@ class Requests(Collector):
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self.running = 0
         self.waiters: Callable[[], int] = lambda: 0
+        self.streams: Callable[[], tuple[int, int]] = lambda: (0, 0)
+        """Open now, and cut off so far."""
 
     def note(self, route: str, method: str, status: int, seconds: float) -> None:
         self.counts[route, method, status] += 1
@@ -95,6 +97,11 @@ class Requests(Collector):
         yield durations
         yield GaugeMetricFamily("inboxd_requests_running", "Requests being answered now", value=self.running)
         yield GaugeMetricFamily("inboxd_waiters", "Callers blocked until mail comes", value=self.waiters())
+        streams, cut_off = self.streams()
+        yield GaugeMetricFamily("inboxd_streams", "Streams of events open now", value=streams)
+        yield CounterMetricFamily(
+            "inboxd_streams_cut_off", "Streams ended because their reader took nothing", value=cut_off
+        )
         pauses = sorted(_pauses_s) or [0.0]
         collector = GaugeMetricFamily(
             "inboxd_collector_pause_seconds",

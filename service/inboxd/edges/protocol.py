@@ -42,3 +42,5 @@ class Corked:
 class OneWriteProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(Corked(transport, self.loop))  # type: ignore[arg-type]
+        # Each request's `state` is a copy of this: how an endless answer gets rid of a caller that takes nothing.
+        self.app_state = {**self.app_state, "abort": transport.abort}

@@ -12,8 +12,21 @@ from inboxd.errors import InvalidRequest
 from inboxd.hosts import claude, codex, copilot, gemini, qwen
 from inboxd.hosts.boundary import Boundary, HookInput, read_input
 from inboxd.hosts.host import AnswerKind, Hold, Host
+from inboxd.hosts.plan import Wish
+from inboxd.hosts.teaching import skill_text
 
-__all__ = ["HOSTS", "AnswerKind", "Boundary", "Hold", "HookInput", "Host", "read_input", "recognise"]
+__all__ = [
+    "HOSTS",
+    "AnswerKind",
+    "Boundary",
+    "Hold",
+    "HookInput",
+    "Host",
+    "Wish",
+    "read_input",
+    "recognise",
+    "skill_text",
+]
 
 HOSTS: Final[dict[str, Host]] = {
     host.name: host for host in (claude.HOST, codex.HOST, gemini.HOST, qwen.HOST, copilot.HOST)

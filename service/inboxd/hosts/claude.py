@@ -6,10 +6,15 @@ Eight continuations in a row are obeyed and the ninth is ignored, so we stop at 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from inboxd.hosts.boundary import Boundary, HookInput
 from inboxd.hosts.host import Host
+from inboxd.hosts.plan import Wish, shared_server
+from inboxd.model import PlanEdit
+
+WAKE_S: Final = 12 * 3_600
+"""How long an idle session can be woken. The host ends what runs longer."""
 
 
 class Claude(Host):
@@ -23,6 +28,24 @@ class Claude(Host):
         # The reason of a blocked Stop is shown to the model twice (seen in 2.1.327). Context keeps the turn going just as well,
         # under the same cap, and is shown once.
         return self._context(event, text) if event == "Stop" else super()._continuation(event, text)
+
+    def _server_edit(self, wish: Wish) -> PlanEdit:
+        return shared_server(wish)
+
+    def _wake_hooks(self, wish: Wish) -> dict[str, list[dict[str, Any]]]:
+        waits = {
+            "type": "command",
+            "command": wish.run("wake", self.name),
+            "asyncRewake": True,
+            "timeout": WAKE_S,
+        }
+        # When the person speaks, the session is awake: mail comes with its steps again.
+        ends = {"type": "command", "command": wish.run("wake", self.name, "--end"), "timeout": self.timeout}
+        return {
+            "Stop": [{"hooks": [waits]}],
+            "UserPromptSubmit": [{"hooks": [ends]}],
+            "SessionEnd": [{"hooks": [ends]}],
+        }
 
 
 HOST = Claude(
@@ -54,9 +77,15 @@ HOST = Claude(
         "SessionEnd": None,
     },
     settings_files=("~/.claude/settings.json", ".claude/settings.json"),
+    program="claude",
+    signs=(".claude",),
+    hooks_file=".claude/settings.local.json",
+    instruction_file="CLAUDE.md",
+    skills_folder=".claude/skills",
     timeout_unit="s",
     context_chars_max=9_000,
     reason_chars_max=9_000,
     continuations_max=7,
     gates=True,
+    notice="Claude Code asks once, in its terminal, whether to use the MCP server inbox of .mcp.json.",
 )

@@ -11,7 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from inboxd.hosts import teaching
 from inboxd.hosts.boundary import Boundary, HookInput
+from inboxd.hosts.plan import OURS, SERVER, Wish, hook_additions, instruction, server, skill
+from inboxd.model import HostFacts, Plan, PlanAddition, PlanEdit, TrustNote
 
 AnswerKind = Literal["context", "continuation", "gate"]
 """context: words beside the conversation. continuation: the turn goes on with these words. gate: the tool call is refused once."""
@@ -46,7 +49,18 @@ class Host:
     hooked: Mapping[str, str | None]
     """The events `attach` asks for, each with the matcher it needs there, or None."""
     settings_files: tuple[str, ...]
-    """Where the hooks may be written: the user's file, then the project's, if there is one."""
+    """Where the hooks may be written by hand: the user's file, then the project's, if there is one."""
+    program: str
+    """The host's command."""
+    signs: tuple[str, ...]
+    """What it has in a worktree where it is used."""
+    hooks_file: str
+    """Where `attach` writes the hooks: in the worktree, and of those it may choose from the one that is not for a whole team."""
+    instruction_file: str
+    """What its model reads at the start of every session."""
+    skills_folder: str
+    takes_comments: bool = False
+    """Whether its settings may have comments in them."""
     timeout_unit: Literal["s", "ms"]
     context_chars_max: int = 8_000
     """In UTF-16 units, as the hosts count."""
@@ -130,6 +144,59 @@ class Host:
         """What has to be merged into a settings file so that the host runs `command` at every event we listen to."""
         entry = {"type": "command", "command": command, "timeout": self.timeout}
         return {"hooks": {event: [_group(matcher, entry)] for event, matcher in self.hooked.items()}}
+
+    @property
+    def facts(self) -> HostFacts:
+        return HostFacts(host=self.name, program=self.program, signs=list(self.signs))
+
+    def plan(self, wish: Wish) -> Plan:
+        """What `inbox attach` has to change for this host."""
+        return Plan(
+            host=self.name,
+            edits=[
+                self._hooks_edit(wish),
+                self._server_edit(wish),
+                instruction(self.instruction_file, teaching.instruction_text()),
+                skill(self.skills_folder, teaching.skill_text()),
+            ],
+            trust=self._trust(wish),
+            notice=self.notice,
+        )
+
+    def _trust(self, wish: Wish) -> list[TrustNote]:
+        """Where the host writes down what the person trusts, if it does."""
+        del wish
+        return []
+
+    def _hooks_edit(self, wish: Wish) -> PlanEdit:
+        additions = hook_additions(self.settings_entry(wish.run(*wish.hook_words(self.name))))
+        if wish.wake:
+            additions += hook_additions({"hooks": self._wake_hooks(wish)})
+        return PlanEdit(
+            what="hooks",
+            file=self.hooks_file,
+            form="json",
+            personal=True,
+            comments=self.takes_comments,
+            additions=additions,
+            ours=OURS,
+        )
+
+    def _wake_hooks(self, wish: Wish) -> dict[str, list[dict[str, Any]]]:
+        """Hooks that run in the background while nobody types, and wake the session when mail comes; none where a host has no way."""
+        del wish
+        return {}
+
+    def _server_edit(self, wish: Wish) -> PlanEdit:
+        return PlanEdit(
+            what="mcp",
+            file=self.hooks_file,
+            form="json",
+            personal=True,
+            comments=self.takes_comments,
+            additions=[PlanAddition(path=["mcpServers", SERVER], how="set", value=server(wish))],
+            ours=OURS,
+        )
 
 
 def _group(matcher: str | None, entry: dict[str, Any]) -> dict[str, Any]:

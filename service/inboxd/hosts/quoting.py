@@ -34,7 +34,7 @@ _NO_WORD: Final = re.compile(r"[^A-Za-z0-9._:@/-]")
 
 def units(text: str) -> int:
     """Its length as hosts count: in UTF-16 units."""
-    return len(text) + sum(character > "\uffff" for character in text)
+    return len(text) if text.isascii() else len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def lines(text: str) -> list[str]:

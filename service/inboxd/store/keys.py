@@ -22,12 +22,20 @@ one slot and every operation on it is one script. Only `version` and `namespaces
 | ttls | zset | undelivered messages by the time they expire, in ms | entries with their delivery |
 | dead | zset | dead letters by their number | entries when requeued; key with its task |
 | timeline | stream | `<n>-0`: every message to or from the task | entries when their message is gone; key with its task |
+| threads | zset | thread ids in one status, the more urgent first, then by their number | entries with their thread |
+| agent_threads | zset | the same for the threads one task has a part in; `*` is the pool that anybody may claim from | entries with their thread |
+| leases | zset | threads under a lease by the time it runs out, in ms | entries with their lease |
+| closed_threads | zset | finished threads by the time they may go, in ms | entries with their thread |
+| thread | hash | one thread: what it is, its status, its lease and the last claims of it, its parties (`agents`), how far each has read (`read:<agent>`) | with its row in `closed_threads` |
+| thread_log | stream | `<n>-0`: every message of a thread: id, kind, sender, whom it is for | with its thread |
+| stats | hash | of one minute: messages queued and delivered, how long those had waited, how many waited at its end | TTL of two hours |
 | pull | list | what one pull handed over: session, mode, then `<fence> <message_id>` each | TTL `pull_record_ms` |
 | cast | string | what one broadcast reached: hash and JSON list of message ids | TTL `retention_ms` |
 | session | hash | what a host's session needs remembered: `continuations` in a row, `in_subagent` | TTL of a day |
 | login | string | a login code's hash → the role it gives | TTL; gone once used |
+| called_off | string | a waiting call that its caller no longer wants, by the hash of its name | TTL of two minutes |
 | probe | string | a nonce of `inbox doctor` for one made-up session | TTL of a minute; gone once shown |
-| msg | hash | the message once: `doc` (its content as JSON), its state, fence, attempts, history; also the dedupe record | TTL `retention_ms` once settled; none before, nor when dead |
+| msg | hash | the message once: `doc` (its content as JSON), its state, fence, attempts, history; also the dedupe record | TTL `retention_ms` once settled and its thread, if any, is over; none before, nor when dead |
 """
 
 from __future__ import annotations
@@ -63,10 +71,18 @@ ROWS: Final[dict[str, Row]] = {
     "ttls": Row("zset", "ttls:{task_id}", "task"),
     "dead": Row("zset", "dead:{task_id}", "task"),
     "timeline": Row("stream", "timeline:{task_id}", "task"),
+    "threads": Row("zset", "threads:{status}", "thread"),
+    "agent_threads": Row("zset", "agent_threads:{agent}:{status}", "thread"),
+    "leases": Row("zset", "leases", "thread"),
+    "closed_threads": Row("zset", "closed_threads", "thread"),
+    "thread": Row("hash", "thread:{thread_id}", "thread"),
+    "thread_log": Row("stream", "thread_log:{thread_id}", "thread"),
+    "stats": Row("hash", "stats:{minute}", "ttl"),
     "pull": Row("list", "pull:{task_id}:{pull_id}", "ttl"),
     "cast": Row("string", "cast:{message_id}", "ttl"),
     "session": Row("hash", "session:{task_id}:{session}", "ttl"),
     "login": Row("string", "login:{code_hash}", "ttl"),
+    "called_off": Row("string", "called_off:{call_hash}", "ttl"),
     "probe": Row("string", "probe:{task_id}:{session}", "ttl"),
     "msg": Row("hash", "msg:{message_id}", "settled"),
 }

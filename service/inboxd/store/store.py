@@ -29,6 +29,7 @@ class Store:
                 "attempts_max": settings.attempts_max,
                 "events_max": settings.events_max,
                 "hops_max": settings.hops_max,
+                "messages_max": settings.thread_messages_max,
                 "idle_after_ms": settings.idle_after_ms,
                 "presence_every_ms": settings.presence_every_ms,
                 "record_ms": settings.pull_record_ms,
@@ -58,6 +59,22 @@ class Store:
         name = keys.key(namespace, "peers", task_id=task)
         return sorted(peer.decode() for peer in await self.connection.call(name, "SMEMBERS", name))
 
+    async def has_thread(self, namespace: str, thread_id: str) -> bool:
+        name = keys.key(namespace, "thread", thread_id=thread_id)
+        return bool(await self.connection.call(name, "EXISTS", name))
+
+    async def last_event(self, namespace: str) -> int:
+        """The number of the newest event."""
+        name = keys.key(namespace, "meta")
+        return int(await self.connection.call(name, "HGET", name, "seq") or 0)
+
+    async def events_back(self, namespace: str, before: int | None, after: int, limit: int) -> list[bytes]:
+        """The log from the newest event, or from before one, back to behind another."""
+        name = keys.key(namespace, "events")
+        newest = "+" if before is None else f"({before}-0"
+        rows = await self.connection.call(name, "XREVRANGE", name, newest, f"({after}-0", "COUNT", limit)
+        return [fields[1] for _, fields in rows]
+
     async def token(self, namespace: str, token_id: str) -> bytes | None:
         name = keys.key(namespace, "tokens")
         found: bytes | None = await self.connection.call(name, "HGET", name, token_id)
@@ -68,6 +85,15 @@ class Store:
         flat = await self.connection.call(name, "HGETALL", name)
         pairs = flat.items() if isinstance(flat, dict) else zip(flat[::2], flat[1::2], strict=True)
         return {token_id.decode(): record for token_id, record in pairs}
+
+    async def known_tokens(self, namespace: str, token_ids: set[str]) -> set[str]:
+        """Those of them that are there."""
+        if not token_ids:
+            return set()
+        name = keys.key(namespace, "tokens")
+        asked = sorted(token_ids)
+        found = await self.connection.call(name, "HMGET", name, *asked)
+        return {token_id for token_id, record in zip(asked, found, strict=True) if record is not None}
 
     async def continuations(self, namespace: str, task: str, session: str) -> int:
         """How often in a row this session's turn was kept going."""

@@ -3,9 +3,9 @@
 --
 -- Before   IN_FLIGHT to this session; or QUEUED again because its hold ran out, while nobody else took it
 -- After    DELIVERED; what was delivered to it before stays so
--- Returns  {ids delivered, ids lost to another}
+-- Returns  {ids delivered, ids lost to another, how many were delivered by this, and how long these had waited}
 -- Refuses  TASK_UNKNOWN RECEIPT_UNKNOWN RECEIPT_LOST
--- Uses     clock key batch deliver set_due publish
+-- Uses     clock key batch deliver tally set_due publish
 
 local meta, events, due, task = unpack(KEYS)
 local now_ms, task_id, session, receipt, ids, events_max, retention_ms, idle_after_ms = unpack(ARGV)
@@ -36,4 +36,4 @@ if #ours > 0 then
   set_due(task_id)
   publish()
 end
-return {done, lost}
+return {done, lost, delivered, waited_ms}

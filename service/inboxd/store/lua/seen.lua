@@ -3,9 +3,9 @@
 --
 -- Before   DELIVERED to this session; or still IN_FLIGHT, or QUEUED again after its hold ran out: delivered and seen at once
 -- After    SEEN
--- Returns  {ids seen, ids lost to another}
+-- Returns  {ids seen, ids lost to another, how many were delivered by this, and how long these had waited}
 -- Refuses  TASK_UNKNOWN RECEIPT_UNKNOWN
--- Uses     clock key whole batch deliver turn announce set_due publish
+-- Uses     clock key whole batch deliver tally turn announce set_due publish
 
 local meta, events, due, task = unpack(KEYS)
 local now_ms, task_id, session, receipt, ids, events_max, retention_ms, idle_after_ms = unpack(ARGV)
@@ -34,4 +34,4 @@ if #done > 0 then
   set_due(task_id)
   publish()
 end
-return {done, lost}
+return {done, lost, delivered, waited_ms}

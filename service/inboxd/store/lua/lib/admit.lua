@@ -1,6 +1,6 @@
 -- admit: may this message be stored? Returns a refusal, or nil and whether it is a duplicate. Writes nothing.
 -- Fills in what the rest of the operation needs: `hops` (an answer carries one more than what it answers; a person's word starts
--- again at none) and `recipient` (created, state, last heard, whether the group is there, then the counts, least urgent first).
+-- again at none) and `recipient`, unless it is for nobody, (created, state, last heard, whether the group is there, then the counts, least urgent first).
 -- Needs    hops_max
 -- Uses     key
 local function admit(spec)
@@ -11,9 +11,13 @@ local function admit(spec)
     end
     return nil, true
   end
-  spec.recipient = redis.call('HMGET', key('task', spec.task_id), 'created_at_ms', 'state', 'last_heard_ms', 'group:' .. spec.priority,
-    'queued:low', 'queued:normal', 'queued:high', 'queued:urgent')
-  if not spec.recipient[1] and spec.create ~= '1' then
+  if spec.task_id == '' then
+    spec.recipient = {}
+  else
+    spec.recipient = redis.call('HMGET', key('task', spec.task_id), 'created_at_ms', 'state', 'last_heard_ms', 'group:' .. spec.priority,
+      'queued:low', 'queued:normal', 'queued:high', 'queued:urgent')
+  end
+  if spec.task_id ~= '' and not spec.recipient[1] and spec.create ~= '1' then
     return 'TASK_UNKNOWN No task ' .. spec.task_id .. ' was declared.'
   end
   local hops = tonumber(spec.hops)

@@ -7,6 +7,7 @@ local function announce(m, type, event)
   event.sender = m.sender
   event.kind = m.kind
   event.priority = m.priority
+  event.thread_id = m.thread_id or nil
   event.pending = pending(m.task)
   return emit(type, event)
 end

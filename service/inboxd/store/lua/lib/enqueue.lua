@@ -29,7 +29,7 @@ local function enqueue(spec)
   redis.call('HINCRBY', task, 'queued:' .. spec.priority, 1)
   local n = whole(emit('task_message_queued', {
     task = spec.task_id, message_id = spec.message_id, sender = spec.sender, kind = spec.kind, priority = spec.priority,
-    pending = spec.pending,
+    pending = spec.pending, thread_id = spec.thread_id ~= '' and spec.thread_id or nil,
   }))
   local name = key('msg', spec.message_id)
   redis.call('HSET', name, 'doc', spec.doc, 'hash', spec.hash, 'n', n, 'task', spec.task_id, 'sender', spec.sender,

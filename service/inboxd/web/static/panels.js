@@ -1,0 +1,56 @@
+// <task-about>, <thread-about>, <live-charts>: small panels that are read anew when what they show may have changed.
+import { part, tasksOf } from "./rows.js";
+
+class Panel extends HTMLElement {
+  waitMs = 250;
+  everyMs = 15_000;
+
+  connectedCallback() {
+    document.addEventListener("inbox-event", ({ detail }) => this.concerns(detail) && this.later());
+    document.addEventListener("inbox-reset", () => this.later());
+    setInterval(() => document.hidden || this.later(), this.everyMs);
+  }
+
+  concerns() {
+    return false;
+  }
+
+  later() {
+    this.timer ??= setTimeout(() => this.read(), this.waitMs);
+  }
+
+  async read() {
+    try {
+      this.replaceChildren(await part(this.dataset.src));
+      this.shown?.();
+    } catch {
+      // It stays as it was; the stream says whether the broker is away.
+    }
+    this.timer = null;
+  }
+}
+
+class TaskAbout extends Panel {
+  concerns(event) {
+    return tasksOf(event).includes(this.dataset.task);
+  }
+}
+
+class ThreadAbout extends Panel {
+  concerns(event) {
+    return event.thread_id === this.dataset.thread;
+  }
+
+  shown() {
+    const over = ["done", "failed", "cancelled"].includes(this.querySelector("[data-status]").dataset.status);
+    document.querySelectorAll("[data-thread-open]").forEach((one) => { one.hidden = over; });
+  }
+}
+
+class LiveCharts extends Panel {
+  everyMs = 20_000;
+}
+
+customElements.define("task-about", TaskAbout);
+customElements.define("thread-about", ThreadAbout);
+customElements.define("live-charts", LiveCharts);

@@ -1,0 +1,52 @@
+// <thread-board>: threads by status. A card that changed is fetched alone and moves to its column.
+import { Batch, again, flash, part, swap } from "./rows.js";
+
+const CLOSED = ["done", "failed", "cancelled"];
+const CLOSED_MAX = 12;
+
+export class ThreadBoard extends HTMLElement {
+  connectedCallback() {
+    this.batch = new Batch((ids) => this.fetch(ids));
+    document.addEventListener("inbox-event", ({ detail }) => detail.type.startsWith("thread_") && this.batch.add(detail.thread_id));
+    document.addEventListener("inbox-reset", () => again(this));
+  }
+
+  async fetch(ids) {
+    const found = await part(`${this.dataset.src}?id=${ids.map(encodeURIComponent).join(",")}`);
+    const gone = new Set(ids);
+    for (const fresh of found.querySelectorAll("li[data-id]")) {
+      gone.delete(fresh.dataset.id);
+      this.place(fresh);
+    }
+    gone.forEach((id) => this.card(id)?.remove());
+    this.count();
+  }
+
+  card(id) {
+    return this.querySelector(`li[data-id="${CSS.escape(id)}"]`);
+  }
+
+  place(fresh) {
+    const old = this.card(fresh.dataset.id);
+    const status = CLOSED.includes(fresh.dataset.status) ? "closed" : fresh.dataset.status;
+    const list = this.querySelector(`ul[data-status="${status}"]`);
+    if (old?.parentElement === list) return swap(old, fresh);
+    old?.remove();
+    list.prepend(fresh);
+    flash(fresh);
+  }
+
+  count() {
+    for (const column of this.querySelectorAll(".column")) {
+      column.querySelector("[data-column-count]").textContent = column.querySelectorAll("li[data-id]").length;
+    }
+    const closed = this.querySelector(".closed-list");
+    while (closed.children.length > CLOSED_MAX) closed.lastElementChild.remove();
+    const any = this.querySelector("li[data-id]") !== null;
+    this.querySelector(".board").hidden = !any;
+    this.querySelector(".none").hidden = any;
+    this.querySelector(".closed").hidden = !closed.children.length;
+  }
+}
+
+customElements.define("thread-board", ThreadBoard);

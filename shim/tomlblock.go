@@ -1,0 +1,341 @@
+// Blocks: lines of ours between two marks, at the end of somebody else's text; and just enough of TOML to know that a table
+// of ours can stand there. Everything around a block stays what it was.
+package main
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+)
+
+// span is a part of a text.
+type span struct{ start, end int }
+
+// findBlock is the block between two marks, with its marks and line ends; nil when there is none.
+func findBlock(text []byte, marks [2]string) (*span, *fault) {
+	var found *span
+	begun, at := -1, 0
+	if bytes.HasPrefix(text, byteOrderMark) {
+		at = len(byteOrderMark)
+	}
+	for at < len(text) {
+		end := at + len(lineAt(text, at))
+		line := strings.TrimSpace(string(text[at:end]))
+		switch {
+		case line == marks[0] && (begun >= 0 || found != nil):
+			return nil, &fault{at, "there are two lines `" + marks[0] + "`"}
+		case line == marks[0]:
+			begun = at
+		case line == marks[1] && begun < 0:
+			return nil, &fault{at, "`" + marks[1] + "` has no beginning"}
+		case line == marks[1]:
+			found, begun = &span{begun, end}, -1
+		}
+		at = end
+	}
+	if begun >= 0 {
+		return nil, &fault{begun, "`" + marks[0] + "` has no end"}
+	}
+	return found, nil
+}
+
+// lineAt is the line that begins here, with its end.
+func lineAt(text []byte, at int) []byte {
+	if length := bytes.IndexByte(text[at:], '\n'); length >= 0 {
+		return text[at : at+length+1]
+	}
+	return text[at:]
+}
+
+// setBlock makes the block say this: in its place if it is there, else at the end.
+func (d *draft) setBlock(marks [2]string, text string) *fault {
+	found, problem := findBlock(d.text, marks)
+	if problem != nil {
+		return problem
+	}
+	newline := newlineOf(d.text)
+	lines := marks[0] + "\n" + strings.TrimRight(text, "\n") + "\n" + marks[1] + "\n"
+	lines = strings.ReplaceAll(lines, "\n", newline)
+	if found != nil {
+		if !bytes.HasSuffix(d.text[found.start:found.end], []byte("\n")) {
+			lines = strings.TrimSuffix(lines, newline)
+		}
+		if string(d.text[found.start:found.end]) != lines {
+			d.splice(found.start, found.end, lines)
+		}
+		return nil
+	}
+	if content := bytes.TrimPrefix(d.text, byteOrderMark); len(content) > 0 {
+		if !bytes.HasSuffix(content, []byte("\n")) {
+			lines = newline + lines
+		}
+		if len(bytes.TrimSpace(content)) > 0 && !bytes.HasSuffix(content, []byte("\n"+newline)) {
+			lines = newline + lines
+		}
+	}
+	d.splice(len(d.text), len(d.text), lines)
+	return nil
+}
+
+// removeBlock takes the block out, and the empty line that was put before it.
+func (d *draft) removeBlock(marks [2]string) *fault {
+	found, problem := findBlock(d.text, marks)
+	if problem != nil || found == nil {
+		return problem
+	}
+	start := found.start
+	for _, blank := range []string{"\r\n", "\n"} {
+		if before := string(d.text[:start]); strings.HasSuffix(before, "\n"+blank) {
+			start -= len(blank)
+			break
+		}
+	}
+	d.splice(start, found.end, "")
+	return nil
+}
+
+// setTable is setBlock for a table of a TOML file, which must not be defined anywhere else.
+func (d *draft) setTable(marks [2]string, table, text string) *fault {
+	block, problem := findBlock(d.text, marks)
+	if problem != nil {
+		return problem
+	}
+	defined, problem := scanTOML(d.text)
+	if problem != nil {
+		return problem
+	}
+	for _, one := range defined {
+		if block != nil && one.at >= block.start && one.at < block.end {
+			continue
+		}
+		if one.clashes(table) {
+			return &fault{one.at, "`" + table + "` is defined there, and not by inbox attach"}
+		}
+	}
+	return d.setBlock(marks, text)
+}
+
+// tomlKey is one header or one key of a TOML file, with the names of the tables it stands in.
+type tomlKey struct {
+	at     int
+	path   []string
+	header bool
+	list   bool // a header of a list of tables
+}
+
+// clashes says whether a table cannot be added because of this.
+func (k *tomlKey) clashes(table string) bool {
+	wanted := strings.Split(table, ".")
+	shorter := min(len(wanted), len(k.path))
+	for at := range shorter {
+		if wanted[at] != k.path[at] {
+			return false
+		}
+	}
+	return len(k.path) >= len(wanted) || !k.header || k.list
+}
+
+type tomlScanner struct {
+	text  []byte
+	at    int
+	fault *fault
+}
+
+// scanTOML lists what a file defines, or says in which line it is none. It is no full reader: it knows strings, brackets and
+// lines, so that it cannot mistake one for another.
+func scanTOML(text []byte) ([]tomlKey, *fault) {
+	scan := &tomlScanner{text: text}
+	if bytes.HasPrefix(text, byteOrderMark) {
+		scan.at = len(byteOrderMark)
+	}
+	var found []tomlKey
+	var table []string
+	for scan.fault == nil {
+		scan.skip(true)
+		if scan.at >= len(text) {
+			break
+		}
+		key := tomlKey{at: scan.at}
+		if text[scan.at] == '[' {
+			scan.at++
+			if key.list = scan.peek() == '['; key.list {
+				scan.at++
+			}
+			key.header = true
+			key.path = scan.keyPath()
+			closing := "]"
+			if key.list {
+				closing = "]]"
+			}
+			if scan.fault == nil && !bytes.HasPrefix(text[scan.at:], []byte(closing)) {
+				scan.fail("a header does not end")
+			}
+			scan.at += len(closing)
+			table = key.path
+		} else {
+			path := scan.keyPath()
+			if scan.fault == nil && scan.peek() != '=' {
+				scan.fail("a line is neither a header nor a key with a value")
+			}
+			scan.at++
+			scan.skip(false)
+			scan.value(0)
+			key.path = append(append([]string{}, table...), path...)
+		}
+		if scan.fault != nil {
+			break
+		}
+		scan.skip(false)
+		if scan.at < len(text) && scan.peek() != '\n' && !bytes.HasPrefix(text[scan.at:], []byte("\r\n")) {
+			scan.fail("something stands behind the end of a value")
+			break
+		}
+		found = append(found, key)
+	}
+	return found, scan.fault
+}
+
+func (s *tomlScanner) fail(words string) {
+	if s.fault == nil {
+		s.fault = &fault{min(s.at, len(s.text)), words}
+	}
+}
+
+func (s *tomlScanner) peek() byte {
+	if s.at < len(s.text) {
+		return s.text[s.at]
+	}
+	return 0
+}
+
+// skip passes spaces and a comment; with lines, also line ends and further comments.
+func (s *tomlScanner) skip(lines bool) {
+	for s.at < len(s.text) {
+		switch letter := s.text[s.at]; {
+		case letter == ' ' || letter == '\t':
+			s.at++
+		case letter == '#':
+			line := bytes.TrimRight(lineAt(s.text, s.at), "\r\n")
+			s.at += len(line)
+		case lines && (letter == '\n' || bytes.HasPrefix(s.text[s.at:], []byte("\r\n"))):
+			s.at++
+		default:
+			return
+		}
+	}
+}
+
+func (s *tomlScanner) keyPath() []string {
+	var path []string
+	for s.fault == nil {
+		s.skip(false)
+		switch letter := s.peek(); {
+		case letter == '"' || letter == '\'':
+			start := s.at
+			s.quoted()
+			path = append(path, string(s.text[min(start+1, len(s.text)):max(start+1, min(s.at, len(s.text))-1)]))
+		default:
+			start := s.at
+			for isLetterOrDigit(s.peek()) || s.peek() == '_' || s.peek() == '-' {
+				s.at++
+			}
+			if start == s.at {
+				s.fail("a key is missing")
+				return path
+			}
+			path = append(path, string(s.text[start:s.at]))
+		}
+		s.skip(false)
+		if s.peek() != '.' {
+			return path
+		}
+		s.at++
+	}
+	return path
+}
+
+// tomlWord is made when it is needed: a hook must not wait for it.
+func tomlWord() *regexp.Regexp {
+	return regexp.MustCompile(`^(true|false|[+-]?(inf|nan)|0[xob][0-9A-Fa-f_]+|[+-]?[0-9][0-9_]*(\.[0-9_]+)?([eE][+-]?[0-9_]+)?|` +
+		`\d{4}-\d\d-\d\d([Tt ]\d\d:\d\d(:\d\d(\.\d+)?)?([Zz]|[+-]\d\d:\d\d)?)?|\d\d:\d\d(:\d\d(\.\d+)?)?)$`)
+}
+
+func (s *tomlScanner) value(depth int) {
+	switch letter := s.peek(); {
+	case s.fault != nil:
+	case depth > jsonDepthMax:
+		s.fail("it is nested too deep")
+	case letter == '"' || letter == '\'':
+		s.quoted()
+	case letter == '[':
+		s.list(depth, ']')
+	case letter == '{':
+		s.list(depth, '}')
+	default:
+		start := s.at
+		for s.at < len(s.text) && bytes.IndexByte([]byte(",]}#\r\n"), s.text[s.at]) < 0 {
+			s.at++
+		}
+		if word := strings.TrimRight(string(s.text[start:s.at]), " \t"); !tomlWord().MatchString(word) {
+			s.at = start
+			s.fail("a value is missing or is none")
+		}
+	}
+}
+
+// list passes a list or an inline table.
+func (s *tomlScanner) list(depth int, closing byte) {
+	for s.at++; s.fault == nil; {
+		s.skip(true)
+		if s.peek() == closing {
+			s.at++
+			return
+		}
+		if closing == '}' {
+			s.keyPath()
+			if s.fault == nil && s.peek() != '=' {
+				s.fail("an inline table has a key without a value")
+				return
+			}
+			s.at++
+			s.skip(true)
+		}
+		s.value(depth + 1)
+		s.skip(true)
+		switch {
+		case s.fault != nil:
+		case s.peek() == ',':
+			s.at++
+		case s.peek() != closing:
+			s.fail("a bracket does not close")
+		}
+	}
+}
+
+// quoted passes a string of any of the four kinds.
+func (s *tomlScanner) quoted() {
+	start, quote := s.at, string(s.text[s.at])
+	long := bytes.HasPrefix(s.text[s.at:], []byte(strings.Repeat(quote, 3)))
+	closing := quote
+	if long {
+		closing = strings.Repeat(quote, 3)
+	}
+	for s.at += len(closing); s.at < len(s.text); s.at++ {
+		switch letter := s.text[s.at]; {
+		case letter == '\\' && quote == `"`:
+			s.at++
+		case letter == '\n' && !long:
+			s.at = start
+			s.fail("a text does not end in its line")
+			return
+		case bytes.HasPrefix(s.text[s.at:], []byte(closing)):
+			s.at += len(closing)
+			for extra := 0; long && extra < 2 && s.peek() == quote[0]; extra++ {
+				s.at++ // up to two quotes may stand before the closing three
+			}
+			return
+		}
+	}
+	s.at = start
+	s.fail("a text does not end")
+}

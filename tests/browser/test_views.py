@@ -1,0 +1,254 @@
+"""Every state has an address, the back button works, and what a person chose is remembered."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from playwright.sync_api import expect
+
+from inboxd.edges import assets
+from inboxd.edges.dashboard.rendering import ago, left
+from tests.browser.conftest import Desk, Team
+
+
+def test_a_link_printed_by_the_broker_makes_the_first_person(windows: Callable[..., Desk], team: Team) -> None:
+    desk = windows(team, signed_in=False)
+    found = re.search(r"you +(\S+/login\?code=\S+)", team.broker.greeting)
+    assert found
+    page = desk.context.new_page()
+    page.goto(found[1])
+    page.get_by_role("button", name="Open my dashboard").click()
+    expect(page).to_have_url(desk.url + "/")
+    expect(page.locator("#menu")).to_contain_text("You")
+    again = windows(team, signed_in=False)
+    page = again.context.new_page()
+    page.goto(found[1])
+    page.get_by_role("button", name="Open my dashboard").click()
+    expect(page.get_by_role("alert")).to_contain_text("used")
+    again.complaints.clear()  # a 401 is noted by the browser
+
+
+def test_a_page_asked_for_before_the_login_comes_after_it(windows: Callable[..., Desk], team: Team) -> None:
+    task = team.task()
+    desk = windows(team, signed_in=False)
+    page = desk.context.new_page()
+    page.goto(f"{desk.url}/tasks/{task}")
+    page.fill("#token", team.user)
+    page.press("#token", "Enter")
+    expect(page).to_have_url(f"{desk.url}/tasks/{task}")
+
+
+def test_a_filter_is_part_of_the_address(desk: Desk, team: Team) -> None:
+    wanted, other = team.task(title="Needle in the hay"), team.task(title="Something else")
+    page = desk.open("/")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("needle")
+    expect(page.locator(f'.task[data-id="{wanted}"]')).to_be_visible()
+    expect(page.locator(f'.task[data-id="{other}"]')).to_be_hidden()
+    expect(page).to_have_url(re.compile(r"\?filter=needle$"))
+    page.locator(f'.task[data-id="{wanted}"] a').first.click()
+    page.wait_for_url(f"**/tasks/{wanted}")
+    page.go_back()
+    expect(page.locator("#filter")).to_have_value("needle")
+    expect(page.locator(f'.task[data-id="{other}"]')).to_be_hidden()
+    page.fill("#filter", "no such thing")
+    expect(page.get_by_text("No task fits this filter.")).to_be_visible()
+
+
+def test_the_most_urgent_task_moves_to_the_top_unless_somebody_points_at_the_list(desk: Desk, team: Team) -> None:
+    quiet, loud = team.task(title="Quiet"), team.task(title="Loud")
+    page = desk.open("/?filter=task-")
+    team.send(quiet, "x")
+    team.send(loud, "y", priority="urgent")
+    ours = page.locator(f'.task[data-id="{quiet}"], .task[data-id="{loud}"]')
+    expect(ours.first).to_have_attribute("data-id", loud)
+    page.hover(f'.task[data-id="{quiet}"]')
+    team.pull(loud)
+    expect(page.locator(f'.task[data-id="{loud}"] .badge')).to_have_count(0)
+    expect(ours.first).to_have_attribute("data-id", loud)
+    page.mouse.move(5, 5)
+    expect(ours.first).to_have_attribute("data-id", quiet)
+
+
+def test_a_removed_task_leaves_the_list_and_a_new_one_joins_it(desk: Desk, team: Team) -> None:
+    team.task()
+    page = desk.open("/")
+    task = team.task(title="Fresh")
+    expect(page.locator(f'.task[data-id="{task}"]')).to_contain_text("Fresh")
+    with team.api() as client:
+        client.delete(f"/v1/tasks/{task}").raise_for_status()
+    expect(page.locator(f'.task[data-id="{task}"]')).to_have_count(0)
+
+
+def test_a_row_shows_the_task_s_state_session_and_waits(desk: Desk, team: Team) -> None:
+    task, peer = team.task(title="Worker"), team.task()
+    page = desk.open("/")
+    row = page.locator(f'.task[data-id="{task}"]')
+    expect(row.locator(".dot-active")).to_have_count(1)
+    expect(row).to_contain_text("claude on laptop")
+    team.post(f"/v1/tasks/{task}/peers", {"peers": [peer]})
+    expect(row).to_contain_text(peer)
+    team.send(peer, "well?", **{"from": f"task:{task}", "awaiting_response": True})
+    expect(row).to_contain_text("waits for an answer")
+    team.post(f"/v1/tasks/{task}/presence", {"state": "waiting", "session": "s-1", "detail": "May I?"})
+    expect(row).to_contain_text("needs you")
+    team.post(f"/v1/tasks/{task}/presence", {"state": "end", "session": "s-1"})
+    expect(row.locator(".dot-idle, .dot-active")).to_have_count(1)
+    team.post(f"/v1/tasks/{task}/presence", {"state": "terminated", "session": "s-1"})
+    expect(row.locator(".dot-terminated")).to_have_count(1)
+
+
+def test_colours_are_chosen_once_and_never_flash(desk: Desk, team: Team) -> None:
+    page = desk.open("/")
+    page.click("#menu summary")
+    page.get_by_label("Dark").check(force=True)
+    dark = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+    page.reload()
+    expect(page.locator("html")).to_have_attribute("data-theme", "dark")
+    assert 'data-theme="dark"' in page.request.get(desk.url + "/").text()
+    assert page.evaluate("() => getComputedStyle(document.body).backgroundColor") == dark
+    page.click("#menu summary")
+    page.get_by_label("Light").check(force=True)
+    assert page.evaluate("() => getComputedStyle(document.body).backgroundColor") != dark
+
+
+def test_the_feed_can_be_held_still(desk: Desk, team: Team) -> None:
+    task = team.task()
+    page = desk.open("/activity")
+    team.send(task, "one")
+    expect(page.locator(".event").first).to_contain_text(f"operator wrote to {task}")
+    page.get_by_role("button", name="Pause").click()
+    before = page.locator(".event").first.get_attribute("data-id")
+    team.send(task, "two")
+    team.send(task, "three")
+    expect(page.locator(".held-back")).to_contain_text("2 new events")
+    assert page.locator(".event").first.get_attribute("data-id") == before
+    page.get_by_role("button", name="2 new events").click()
+    expect(page.locator(".held-back")).to_be_hidden()
+    expect(page.locator(".event").first).not_to_have_attribute("data-id", before or "")
+    page.locator(".event").first.locator("summary").click()
+    expect(page.locator(".event").first.locator("pre")).to_contain_text('"type": "task_message_queued"')
+    page.select_option("#feed-kind", label="Threads")
+    expect(page.locator(f".event:visible b:text-is('{task}')")).to_have_count(0)
+    expect(page).to_have_url(re.compile(r"\?show=thread_$"))
+
+
+def test_messages_are_found_by_words_sender_task_and_time(desk: Desk, team: Team) -> None:
+    one, other = team.task(), team.task()
+    team.send(other, "the purple elephant dances", **{"from": f"task:{one}"})
+    team.send(one, "a purple mouse")
+    page = desk.open("/activity")
+    page.fill("[name=q]", "PURPLE")
+    page.press("[name=q]", "Enter")
+    expect(page.locator(".msg-body")).to_have_text(["a purple mouse", "the purple elephant dances"])
+    page.get_by_text("Narrow it down").click()
+    page.fill("[name=sender]", one)
+    page.get_by_role("button", name="Search").click()
+    expect(page.locator(".msg-body")).to_have_text(["the purple elephant dances"])
+    assert f"sender={one}" in page.url
+    page.fill("[name=until]", "2020-01-01T00:00")
+    page.get_by_role("button", name="Search").click()
+    expect(page.get_by_text("Nothing found")).to_be_visible()
+    page.go_back()
+    expect(page.locator(".msg-body")).to_have_text(["the purple elephant dances"])
+
+
+def test_a_thread_moves_over_the_board_and_is_answered_and_cancelled(desk: Desk, team: Team) -> None:
+    task = team.task()
+    board = desk.open("/threads")
+    thread = team.post("/v1/threads", {"subject": "Polish the board", "to": task, "body": "Please.", "from": "user"})[
+        "thread"
+    ]["thread_id"]
+    card = board.locator(f'.thread-card[data-id="{thread}"]')
+    expect(board.locator(f'ul[data-status="pending"] [data-id="{thread}"]')).to_be_visible()
+    fence = team.post(f"/v1/threads/{thread}/claim", {"agent": task, "lease_ms": 90_000})["thread"]["lease"][
+        "fencing_token"
+    ]
+    expect(board.locator(f'ul[data-status="claimed"] [data-id="{thread}"]')).to_contain_text("left")
+    page = desk.open(f"/threads/{thread}")
+    artifact = {"path": "docs/board.md", "kind": "file"}
+    team.post(
+        f"/v1/threads/{thread}/update",
+        {"agent": task, "fencing_token": fence, "summary": "half way", "artifacts": [artifact]},
+    )
+    expect(page.locator(".msg").last).to_contain_text("half way")
+    expect(page.locator(".msg").last).to_contain_text("docs/board.md")
+    expect(board.locator(f'ul[data-status="in_progress"] [data-id="{thread}"]')).to_contain_text("half way")
+    page.fill("#body", "Looks good")
+    page.press("#body", "Enter")
+    expect(page.locator(".msg").last).to_contain_text("Looks good")
+    assert "Looks good" in team.pull(task)
+    page.get_by_text("Cancel this thread").click()
+    page.fill("#reason", "Changed my mind")
+    page.get_by_role("button", name="Cancel the thread").click()
+    expect(page.locator("thread-about")).to_contain_text("Cancelled")
+    expect(page.locator("#body")).to_have_count(0)
+    expect(board.locator(f'ul[data-status="closed"] [data-id="{thread}"]')).to_be_visible()
+    expect(card).to_contain_text("Changed my mind")
+
+
+def test_a_phone_has_every_view_at_hand(windows: Callable[..., Desk], team: Team) -> None:
+    team.task(title="A task with a rather long title that does not fit into one line of a phone")
+    desk = windows(team, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page = desk.open("/")
+    for name in ("Inbox", "Attention", "Threads", "Activity", "Tasks"):
+        link = page.get_by_role("navigation").get_by_role("link", name=re.compile(name))
+        box = link.bounding_box()
+        assert box
+        assert box["height"] >= 44
+        link.tap()
+        expect(page.get_by_role("heading", level=1)).to_have_text(name)
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+    page.locator("#menu summary").tap()
+    expect(page.get_by_role("button", name="Sign out", exact=True)).to_be_visible()
+
+
+def test_desktop_notifications_come_only_when_asked_for(windows: Callable[..., Desk], team: Team) -> None:
+    task = team.task()
+    desk = windows(team, permissions=["notifications"])
+    desk.context.add_init_script(
+        """window.told = [];
+        window.Notification = class { constructor(title, options) { window.told.push([title, options.tag]); } close() {}
+          static permission = "granted"; static async requestPermission() { return "granted"; } };
+        document.hasFocus = () => false;"""
+    )
+    page = desk.open("/")
+    team.send("user", "before", **{"from": f"task:{task}", "kind": "question"})
+    expect(page).to_have_title(re.compile(r"^\("))
+    assert page.evaluate("() => window.told") == []
+    page.click("#menu summary")
+    page.get_by_role("button", name="Desktop notifications").click()
+    expect(page.locator("#notify")).to_have_attribute("aria-pressed", "true")
+    message_id = team.send("user", "after", **{"from": f"task:{task}", "kind": "question"})
+    team.send(task, "not for the person")
+    page.wait_for_function("() => window.told.length")
+    assert page.evaluate("() => window.told") == [[f"{task} asks", message_id]]
+
+
+def test_every_page_shows_and_every_form_works_without_a_script(windows: Callable[..., Desk], team: Team) -> None:
+    task = team.task()
+    desk = windows(team, java_script_enabled=False, signed_in=False)
+    page = desk.context.new_page()
+    page.goto(desk.url + f"/tasks/{task}")
+    page.fill("#token", team.user)
+    page.press("#token", "Enter")
+    page.fill("#body", "no script here")
+    page.get_by_role("button", name="Send").click()
+    expect(page.locator(".msg-body").first).to_have_text("no script here")
+    page.get_by_role("button", name="Take back").click()
+    expect(page.locator(".msg .steps").first).to_contain_text("taken back")
+    for path in ("/", "/inbox", "/attention", "/threads", "/activity"):
+        page.goto(desk.url + path)
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+
+
+def test_the_page_s_clock_says_what_the_server_s_says(desk: Desk, team: Team) -> None:
+    page = desk.open("/")
+    now = 1_800_000_000_000
+    passed = [-5_000, 0, 4_999, 5_000, 59_999, 60_000, 3_599_999, 3_600_000, 86_399_999, 86_400_000, 40 * 86_400_000]
+    told = page.evaluate(
+        "async ([url, now, passed]) => { const { ago, left } = await import(url); return passed.map((one) => [ago(now - one, now), left(now + one, now)]); }",
+        [assets.url_of("clock.js"), now, passed],
+    )
+    assert told == [[ago(now - one, now), left(now + one, now)] for one in passed]
