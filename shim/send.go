@@ -53,6 +53,9 @@ var sendOptions = joinOptions([]option{
 })
 
 func joinOptions(lists ...[]option) []option {
+	if forHook() {
+		return nil
+	}
 	var all []option
 	for _, list := range lists {
 		all = append(all, list...)
@@ -62,6 +65,9 @@ func joinOptions(lists ...[]option) []option {
 
 // without is a list of flags without some.
 func without(options []option, names ...string) []option {
+	if forHook() {
+		return nil
+	}
 	var left []option
 	for _, one := range options {
 		if !contains(names, one.name) {

@@ -131,10 +131,16 @@ func contains(words []string, wanted string) bool {
 	return false
 }
 
+// forHook says that this process is a hook: an agent waits for it, so what only other commands need is not made at its
+// start.
+func forHook() bool {
+	return len(os.Args) > 1 && os.Args[1] == "hook"
+}
+
 // helpText is the rest of a command's manual: what its flags are for, and lines to copy.
 func helpText(about string, options []option, examples ...string) string {
-	if len(os.Args) > 1 && os.Args[1] == "hook" {
-		return "" // nobody reads it then, and an agent waits for the hook
+	if forHook() {
+		return ""
 	}
 	var text strings.Builder
 	if about != "" {

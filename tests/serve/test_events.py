@@ -319,7 +319,8 @@ async def test_a_broker_with_a_hundred_streams_open_says_so_and_stops_within_a_s
 
 @linux
 async def test_a_reader_that_does_not_read_keeps_no_broker_from_stopping(tmp_path: Path, store: PrivateServer) -> None:
-    patience = ("--events-behind-max", "1000000", "--events-behind-bytes-max", "1000000000")
+    behind = ("--events-behind-max", "1000000", "--events-behind-bytes-max", "1000000000")
+    patience = (*behind, "--events-ping-ms", "600000")
     with (
         running_broker(tmp_path, "--redis-url", store.url, "--events-max", "100000", *patience) as broker,
         stuck_stream(broker),
