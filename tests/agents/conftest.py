@@ -9,7 +9,7 @@ import pytest
 
 from tests.agents.network import only_loopback
 from tests.agents.scripted_model import ScriptedModel, scripted_model
-from tests.agents.terminal import ClaudeTerminal, CodexTerminal, program
+from tests.agents.terminal import ClaudeTerminal, CodexTerminal, find_program, program
 from tests.shim.conftest import inbox_binary
 from tests.support.brokers import RunningBroker, running_broker
 
@@ -26,8 +26,15 @@ def codex_program() -> str:
     return program("codex")
 
 
+@pytest.fixture(scope="session")
+def some_program() -> None:
+    """Where there is none at all, nothing else is started only to be stopped again."""
+    if find_program("codex") is None:
+        program("claude")
+
+
 @pytest.fixture
-def network(inbox_binary: Path) -> Iterator[bool]:
+def network(some_program: None, inbox_binary: Path) -> Iterator[bool]:
     """Entered before anything is started, left after all of it has ended. The binary is built outside."""
     with only_loopback() as alone:
         yield alone

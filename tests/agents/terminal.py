@@ -32,11 +32,15 @@ PACKAGES = {"claude": "@anthropic-ai/claude-code", "codex": "@openai/codex"}
 TASK = "backend"
 
 
-def program(name: str) -> str:
-    """Where the program is; without it the test is skipped, loudly."""
+def find_program(name: str) -> str | None:
     folder = os.environ.get(AGENTS_DIR)
     places = [str(Path(folder) / "node_modules" / ".bin")] if folder else []
-    found = shutil.which(name, path=os.pathsep.join([*places, os.environ.get("PATH", "")]))
+    return shutil.which(name, path=os.pathsep.join([*places, os.environ.get("PATH", "")]))
+
+
+def program(name: str) -> str:
+    """Where the program is; without it the test is skipped, loudly."""
+    found = find_program(name)
     if found is None:
         pytest.skip(f"NOT TESTED: {name} is not installed (npm install -g {PACKAGES[name]})")
     return found

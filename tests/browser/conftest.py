@@ -16,7 +16,7 @@ import httpx2
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from tests.support.brokers import RunningBroker, run_inboxd, running_broker
+from tests.support.brokers import RunningBroker, running_broker
 from tests.support.chromium import FLAGS, NOT_TESTED, find_chromium
 
 WITHIN_MS = 8_000
@@ -122,13 +122,11 @@ class Desk:
 
 
 def team_at(broker: RunningBroker) -> Team:
-    admin = run_inboxd("token", "create", "--role", "admin", "--data-dir", str(broker.data_dir)).stdout.strip()
-    with broker.client(admin) as client:
-        user = client.post("/v1/tokens", json={"role": "user"}).json()["token"]
-    return Team(broker, admin, user)
+    return Team(broker, broker.mint("admin"), broker.mint("user"))
 
 
-@pytest.fixture(scope="session")
+# Of the package and not of the session: while Playwright lives, no other loop may run in this process.
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
@@ -136,7 +134,7 @@ def browser() -> Iterator[Browser]:
         launched.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
     with running_broker(
         tmp_path_factory.mktemp("browser"), "--store-fsync", "everysec", "--attempts-max", "3"

@@ -188,6 +188,15 @@ def test_a_thread_moves_over_the_board_and_is_answered_and_cancelled(desk: Desk,
     expect(card).to_contain_text("Changed my mind")
 
 
+def test_what_kind_a_word_is_stands_in_one_line(desk: Desk, team: Team) -> None:
+    task = team.task()
+    for kind in ("message", "question", "answer", "progress", "result", "control", "event", "help_request", "task"):
+        team.send(task, kind, kind=kind)
+    tags = desk.open(f"/tasks/{task}").locator(".msg .tag")
+    expect(tags).to_have_count(8)
+    assert {round(tag.bounding_box()["height"]) for tag in tags.all()} == {20}  # type: ignore[index]
+
+
 def test_a_phone_has_every_view_at_hand(windows: Callable[..., Desk], team: Team) -> None:
     team.task(title="A task with a rather long title that does not fit into one line of a phone")
     desk = windows(team, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)

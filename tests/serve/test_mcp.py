@@ -284,6 +284,7 @@ async def test_hooks_are_answered_while_the_sdk_is_loaded(broker: RunningBroker)
 # ---------------------------------------------------------------- the inspector
 
 
+@pytest.fixture(scope="module")
 def inspector() -> str:
     folder = os.environ.get(INSPECTOR_DIR)
     places = [str(Path(folder) / "node_modules" / ".bin")] if folder else []
@@ -294,8 +295,10 @@ def inspector() -> str:
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-def test_the_inspectors_command_line_lists_and_calls(broker: RunningBroker, tmp_path: Path, era: str) -> None:
-    command = [inspector(), "--cli", f"{broker.url}/mcp", "--transport", "http", "--protocol-era", era]
+def test_the_inspectors_command_line_lists_and_calls(
+    inspector: str, broker: RunningBroker, tmp_path: Path, era: str
+) -> None:
+    command = [inspector, "--cli", f"{broker.url}/mcp", "--transport", "http", "--protocol-era", era]
     token = agent_token(broker)
     send(broker, "hello inspector")
 

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from inboxd.hosts import HOSTS
-from tests.support.brokers import RunningBroker, run_inboxd, running_broker
+from tests.support.brokers import RunningBroker, running_broker
 from tests.support.inbox import Inbox
 from tests.support.servers import free_port
 from tests.support.worktree import git, repository, tree
@@ -645,7 +645,7 @@ def test_a_revoked_token_is_replaced_by_the_next_attach(me: Inbox, task: str, ru
 
 
 def test_the_person_attaches_with_their_own_token(me: Inbox, task: str, running: RunningBroker) -> None:
-    made = run_inboxd("token", "create", "--data-dir", str(running.data_dir), "--role", "user").stdout.strip()
+    made = running.mint("user")
     me.more, me.url, me.token = {}, running.url, made
     me.ok("attach", "--task", task, "--host", "claude")
     me.token = ""
@@ -653,8 +653,7 @@ def test_the_person_attaches_with_their_own_token(me: Inbox, task: str, running:
 
 
 def test_an_agent_attaches_itself_with_the_token_it_was_given(me: Inbox, task: str, running: RunningBroker) -> None:
-    asked = ["--data-dir", str(running.data_dir), "--role", "agent", "--task", task]
-    made = run_inboxd("token", "create", *asked).stdout.strip()
+    made = running.mint("agent", task)
     me.more, me.url, me.token = {}, running.url, made
     ran = me.run("attach", "--task", f"{task}-b", "--json")
     assert (ran.code, ran.error["code"]) == (60, "FORBIDDEN")
@@ -666,7 +665,7 @@ def test_an_agent_attaches_itself_with_the_token_it_was_given(me: Inbox, task: s
 
 
 def test_who_may_not_attach_is_told_and_nothing_changes(me: Inbox, task: str, running: RunningBroker) -> None:
-    made = run_inboxd("token", "create", "--data-dir", str(running.data_dir), "--role", "observer").stdout.strip()
+    made = running.mint("observer")
     me.more, me.url, me.token = {}, running.url, made
     assert me.run("attach", "--task", task, "--json").error["code"] == "FORBIDDEN"
     assert tree(me.folder) == {}

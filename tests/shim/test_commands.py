@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from inboxd.model import Role
 from tests.shim.scripted import ScriptedBroker
 from tests.support.brokers import RunningBroker, run_inboxd, running_broker
 from tests.support.fault_proxy import CUTS, Cut, fault_proxy
@@ -35,11 +36,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]
 def someone(inbox_binary: Path, running: RunningBroker, tmp_path: Path) -> Someone:
     """Somebody with a token of a role; the machine's operator if none is named."""
 
-    def make(role: str = "operator", task: str | None = None, **more: str) -> Inbox:
-        token = running.token
-        if role != "operator":
-            asked = ["--data-dir", str(running.data_dir), "--role", role, *(["--task", task] if task else [])]
-            token = run_inboxd("token", "create", *asked).stdout.strip()
+    def make(role: Role = "operator", task: str | None = None, **more: str) -> Inbox:
+        token = running.token if role == "operator" else running.mint(role, task)
         return Inbox(inbox_binary, tmp_path / f"home-{uuid.uuid4().hex[:8]}", running.url, token, more)
 
     return make

@@ -6,15 +6,21 @@ import json
 import stat
 import subprocess
 import uuid
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
 from tests.shim.scripted import Request, ScriptedBroker, says
-from tests.support.brokers import RunningBroker, run_inboxd, running_broker
-from tests.support.fault_proxy import CUTS, Cut, fault_proxy
+from tests.support.brokers import RunningBroker, running_broker
+from tests.support.fault_proxy import CUTS, Cut, FaultProxy, fault_proxy
 from tests.support.inbox import Inbox
 from tests.support.servers import free_port
+
+pytestmark = pytest.mark.xdist_group("inbox-spool")
 
 AWAY = b'{"ok":false,"error":{"code":"STORE_UNAVAILABLE","message":"Away.","hint":null,"retry_after_ms":1}}'
 SENT = {"duplicate": False, "pending": 1, "recipient_state": "active", "superseded": [], "message": {"task": "backend"}}
@@ -28,23 +34,40 @@ def answer(status: str, body: bytes) -> bytes:
     )
 
 
-@pytest.fixture
-def port() -> int:
-    return free_port()
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
+    with running_broker(tmp_path_factory.mktemp("broker")) as broker:
+        yield broker
+
+
+@dataclass
+class Away:
+    """A broker that cannot be reached, until the door to it opens."""
+
+    broker: RunningBroker
+    namespace: str
+    port: int
+
+    def back(self) -> AbstractContextManager[FaultProxy]:
+        upstream = urlsplit(self.broker.url).port
+        assert upstream is not None
+        return fault_proxy(upstream, self.port)
 
 
 @pytest.fixture
-def me(inbox_binary: Path, tmp_path: Path, port: int) -> Inbox:
-    """Somebody whose broker is not running, and whose token it will know."""
-    with running_broker(tmp_path / "broker", "--port", str(port)) as broker:
-        known = Inbox(inbox_binary, tmp_path / "home", broker.url, broker.token)
+def away(running: RunningBroker) -> Away:
+    return Away(running, f"t-{uuid.uuid4().hex[:10]}", free_port())
+
+
+@pytest.fixture
+def me(inbox_binary: Path, tmp_path: Path, away: Away) -> Inbox:
+    """Somebody whose broker is away, and who is alone in a namespace of it."""
+    token = away.broker.mint("operator", namespace=away.namespace)
+    known = Inbox(inbox_binary, tmp_path / "home", f"http://127.0.0.1:{away.port}", token)
+    with away.back():
         known.ok("task", "declare", "backend")
         known.ok("task", "declare", "frontend")
     return known
-
-
-def back(tmp_path: Path, port: int) -> object:
-    return running_broker(tmp_path / "broker", "--port", str(port))
 
 
 def delivered(me: Inbox, task: str = "backend") -> list[str]:
@@ -52,9 +75,7 @@ def delivered(me: Inbox, task: str = "backend") -> list[str]:
     return [message["body"] for message in reversed(listed)]
 
 
-def test_mail_is_kept_while_the_broker_is_away_and_sent_in_order_when_it_is_back(
-    me: Inbox, tmp_path: Path, port: int
-) -> None:
+def test_mail_is_kept_while_the_broker_is_away_and_sent_in_order_when_it_is_back(me: Inbox, away: Away) -> None:
     kept = me.ok("send", "backend", "0", "--spool")
     assert kept.stdout.startswith("kept ")
     assert "The next inbox command that reaches the broker sends it." in kept.stdout
@@ -63,7 +84,7 @@ def test_mail_is_kept_while_the_broker_is_away_and_sent_in_order_when_it_is_back
     for number in range(2, 6):
         me.ok("send", "backend", str(number), "--spool")
     assert [json.loads(path.read_text())["message"]["body"] for path in me.kept()] == list("012345")
-    with back(tmp_path, port):
+    with away.back():
         assert me.run("tasks").stderr == "inbox: sent 6 messages that waited here.\n"
         assert delivered(me) == list("012345")
         assert me.kept() == []
@@ -80,9 +101,9 @@ def test_what_is_kept_is_for_this_account_alone_and_has_no_secret(me: Inbox) -> 
     assert [one.name for one in me.spool.iterdir() if not one.name.endswith(".json")] in ([], ["lock"])
 
 
-def test_a_later_message_does_not_overtake_one_that_was_kept(me: Inbox, tmp_path: Path, port: int) -> None:
+def test_a_later_message_does_not_overtake_one_that_was_kept(me: Inbox, away: Away) -> None:
     me.ok("send", "backend", "first", "--spool")
-    with back(tmp_path, port):
+    with away.back():
         me.ok("send", "backend", "second")
         assert delivered(me) == ["first", "second"]
 
@@ -97,11 +118,9 @@ def test_a_later_message_does_not_overtake_one_that_was_kept(me: Inbox, tmp_path
     ],
     ids=" ".join,
 )
-def test_any_command_that_reaches_the_broker_sends_it(
-    me: Inbox, tmp_path: Path, port: int, arguments: list[str]
-) -> None:
+def test_any_command_that_reaches_the_broker_sends_it(me: Inbox, away: Away, arguments: list[str]) -> None:
     me.ok("send", "backend", "x", "--spool")
-    with back(tmp_path, port):
+    with away.back():
         me.run(*arguments)
         assert me.kept() == []
         assert delivered(me) == ["x"]
@@ -125,11 +144,11 @@ def test_many_that_flush_at_once_send_each_message_once(me: Inbox, broker: Scrip
     assert me.kept() == []
 
 
-def test_two_that_flush_at_once_leave_every_message_once_and_in_order(me: Inbox, tmp_path: Path, port: int) -> None:
+def test_two_that_flush_at_once_leave_every_message_once_and_in_order(me: Inbox, away: Away) -> None:
     wanted = [str(number) for number in range(6)]
     for number in wanted:
         me.ok("send", "backend", number, "--spool")
-    with back(tmp_path, port):
+    with away.back():
         flushing = [me.start("tasks"), me.start("send", "frontend", "x")]
         for one in flushing:
             _, said = one.communicate(timeout=30)
@@ -138,24 +157,22 @@ def test_two_that_flush_at_once_leave_every_message_once_and_in_order(me: Inbox,
 
 
 @pytest.mark.parametrize("cut", CUTS)
-def test_an_answer_lost_while_flushing_sends_nothing_twice(me: Inbox, tmp_path: Path, port: int, cut: Cut) -> None:
+def test_an_answer_lost_while_flushing_sends_nothing_twice(me: Inbox, away: Away, cut: Cut) -> None:
     for body in ("one", "two", "three"):
         me.ok("send", "backend", body, "--spool")
-    with back(tmp_path, port), fault_proxy(port) as proxy:
-        for path in me.kept():
-            path.write_text(path.read_text().replace(me.url, f"http://127.0.0.1:{proxy.port}"))
+    with away.back() as proxy:
         proxy.arm(cut, '"two"', times=1)
-        me.ok("tasks", "--url", f"http://127.0.0.1:{proxy.port}")
+        me.ok("tasks")
         assert proxy.cuts == 1
         assert me.kept() == []
         assert delivered(me) == ["one", "two", "three"]
 
 
-def test_what_the_broker_refuses_is_put_aside_and_the_rest_goes_on(me: Inbox, tmp_path: Path, port: int) -> None:
+def test_what_the_broker_refuses_is_put_aside_and_the_rest_goes_on(me: Inbox, away: Away) -> None:
     me.ok("send", "backend", "good", "--spool")
     me.ok("send", "backnd", "bad", "--spool")
     me.ok("send", "backend", "better", "--spool")
-    with back(tmp_path, port):
+    with away.back():
         told = me.run("tasks")
         assert told.code == 0
         assert "A message for backnd that waited here was refused: No task backnd was declared." in told.stderr
@@ -169,12 +186,10 @@ def test_what_the_broker_refuses_is_put_aside_and_the_rest_goes_on(me: Inbox, tm
     assert str(aside) in told.stderr
 
 
-def test_kept_mail_waits_for_the_token_it_was_sent_with(me: Inbox, tmp_path: Path, port: int) -> None:
+def test_kept_mail_waits_for_the_token_it_was_sent_with(me: Inbox, away: Away) -> None:
     me.ok("send", "backend", "the operator's words", "--spool")
-    with back(tmp_path, port) as broker:
-        assert isinstance(broker, RunningBroker)
-        made = run_inboxd("token", "create", "--role", "user", "--data-dir", str(broker.data_dir))
-        person = Inbox(me.binary, me.home, me.url, made.stdout.strip())
+    with away.back():
+        person = Inbox(me.binary, me.home, me.url, away.broker.mint("user", namespace=away.namespace))
         person.ok("tasks")
         assert len(me.kept()) == 1
         assert "of another token or broker" in person.run("doctor").stdout
@@ -218,8 +233,8 @@ def test_a_full_store_keeps_nobody_from_making_room(inbox_binary: Path, tmp_path
     assert len(me.kept()) == 1
 
 
-def test_a_refusal_is_not_kept(me: Inbox, tmp_path: Path, port: int) -> None:
-    with back(tmp_path, port):
+def test_a_refusal_is_not_kept(me: Inbox, away: Away) -> None:
+    with away.back():
         assert me.run("send", "absent-altogether", "x", "--spool").code == 40
         assert (
             me.run("send", "backend", "x", "--spool", env={"INBOX_TOKEN": "ibx_default.0123456789ab." + "s" * 43}).code
@@ -241,7 +256,7 @@ def test_a_folder_that_cannot_be_written_is_told(me: Inbox) -> None:
     assert "cannot be kept" in ran.stderr
 
 
-def test_odd_files_in_the_spool_do_no_harm(me: Inbox, tmp_path: Path, port: int) -> None:
+def test_odd_files_in_the_spool_do_no_harm(me: Inbox, away: Away) -> None:
     me.ok("send", "backend", "x", "--spool")
     for name, text in {
         "00000000000000000001-broken.json": "{",
@@ -251,16 +266,16 @@ def test_odd_files_in_the_spool_do_no_harm(me: Inbox, tmp_path: Path, port: int)
         "notes.txt": "x",
     }.items():
         (me.spool / name).write_text(text)
-    with back(tmp_path, port):
+    with away.back():
         assert me.run("tasks").stderr == "inbox: sent 1 message that waited here.\n"
         assert delivered(me) == ["x"]
 
 
-def test_a_process_killed_while_it_flushes_leaves_the_rest_to_the_next(me: Inbox, tmp_path: Path, port: int) -> None:
+def test_a_process_killed_while_it_flushes_leaves_the_rest_to_the_next(me: Inbox, away: Away) -> None:
     wanted = [uuid.uuid4().hex for _ in range(8)]
     for body in wanted:
         me.ok("send", "backend", body, "--spool")
-    with back(tmp_path, port):
+    with away.back():
         for _ in range(6):
             dying = me.start("tasks")
             try:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.brokers import RunningBroker, run_inboxd, running_broker
+from tests.support.brokers import RunningBroker, running_broker
 from tests.support.inbox import Inbox
 from tests.support.servers import poll_until
 from tests.support.team import Team, bytes_in, leases, team_at, told_well
@@ -170,8 +170,7 @@ def test_nobody_speaks_in_anothers_name(team: Team) -> None:
 
 
 def test_a_person_in_an_agents_folder_is_still_the_person(team: Team, running: RunningBroker, tmp_path: Path) -> None:
-    token = run_inboxd("token", "create", "--data-dir", str(running.data_dir), "--role", "user").stdout.strip()
-    person = Inbox(team.binary, tmp_path / "person", running.url, token)
+    person = Inbox(team.binary, tmp_path / "person", running.url, running.mint("user"))
     (person.folder / ".inbox").mkdir()
     (person.folder / ".inbox" / "config.json").write_text(json.dumps({"task": team.name("worker")}))
     thread = team.claimed()

@@ -6,6 +6,7 @@ which address, and a broker that ends before it greets fails the test with what 
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +24,12 @@ from typing import Any
 import httpx2
 import redis
 
+from inboxd.broker import Broker, owner
+from inboxd.model import NewToken, Role
+from inboxd.settings import Settings
+from inboxd.store.connection import connect
 from inboxd.store.embedded import running_url
+from inboxd.store.store import Store
 from tests.support.servers import poll_until
 
 READY_MS_MAX = 15_000
@@ -97,6 +104,23 @@ class RunningBroker:
                 return int(asking.info("server")["process_id"])
         except redis.RedisError:
             return None
+
+    def mint(self, role: Role, task: str | None = None, namespace: str = "default") -> str:
+        """A new token. Made here and not by `inboxd token create`, which has tests of its own and takes a second."""
+
+        async def make() -> str:
+            url = running_url(self.data_dir)
+            assert url is not None
+            connection = await connect(url, wait_ms=5_000)
+            broker = Broker(Store(connection, Settings()), Settings())
+            made = await broker.create_token(owner(namespace), NewToken(role=role, task=task))
+            broker.close()
+            await connection.close()
+            return made.token
+
+        # In a thread: the test that asks may have a loop of its own.
+        with ThreadPoolExecutor(1) as aside:
+            return aside.submit(asyncio.run, make()).result()
 
     def start(self) -> None:
         began = time.monotonic()

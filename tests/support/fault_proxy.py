@@ -18,12 +18,12 @@ CHUNK_BYTES = 65_536
 
 
 class FaultProxy:
-    def __init__(self, upstream_port: int, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, upstream_port: int, loop: asyncio.AbstractEventLoop, port: int) -> None:
         self._loop = loop
         self._upstream_port = upstream_port
         self._armed: list[tuple[Cut, bytes]] = []
         self._late: list[tuple[asyncio.StreamWriter, bytes]] = []
-        self.port = 0
+        self.port = port
         self.cuts = 0
 
     def arm(self, cut: Cut, word: str, *, times: int) -> None:
@@ -96,10 +96,10 @@ class FaultProxy:
 
 
 @contextmanager
-def fault_proxy(upstream_port: int) -> Iterator[FaultProxy]:
-    """A proxy on a free loopback port before this one; gone, with all its connections, when the block ends."""
+def fault_proxy(upstream_port: int, port: int = 0) -> Iterator[FaultProxy]:
+    """A proxy on a loopback port (a free one, if none is named) before this one; gone, with all its connections, when the block ends."""
     loop = asyncio.new_event_loop()
-    proxy = FaultProxy(upstream_port, loop)
+    proxy = FaultProxy(upstream_port, loop, port)
     serving = threading.Thread(target=loop.run_forever, name="fault-proxy")
     serving.start()
     server = asyncio.run_coroutine_threadsafe(proxy.listen(), loop).result()

@@ -18,7 +18,7 @@ from inboxd.edges.http_threads import threads
 from inboxd.edges.http_views import api, json_answer, open_api
 from inboxd.edges.live import live
 from inboxd.edges.mcp_door import McpDoor
-from inboxd.edges.observe import RequestLog, Requests, metrics_text
+from inboxd.edges.observe import RequestLog, Requests
 from inboxd.errors import StoreUnavailable
 
 READY_WITHIN_MS = 1_000
@@ -38,15 +38,13 @@ def build(broker: Broker, request_log: RequestLog) -> ASGIApp:
     )
     app.state.broker = broker
     problems.install(app)
-    # The front door serves these itself; here they are described, and their other methods refused.
-    app.include_router(describe.hot)
-    app.include_router(describe.hot_threads)
-    app.include_router(describe.hooks)
-    app.include_router(api)
-    app.include_router(threads)
-    app.include_router(attaching.routes)
-    app.include_router(open_api)
-    app.include_router(live)
+    # Their routes as they are: include_router would make each a second time, when it is first asked for.
+    for router in (
+        # The front door serves these three itself; here they are described, and their other methods refused.
+        describe.hot, describe.hot_threads, describe.hooks,
+        api, threads, attaching.routes, open_api, live,
+    ):  # fmt: skip
+        app.router.routes.extend(router.routes)
     dashboard.install(app, broker.settings)
     requests = Requests()
     requests.waiters = broker.waiting.count
@@ -78,6 +76,8 @@ def build(broker: Broker, request_log: RequestLog) -> ASGIApp:
 
     @app.get("/metrics", include_in_schema=False)
     async def metrics(_who: Reader) -> Response:
+        from inboxd.edges.metrics import metrics_text
+
         return Response(metrics_text(requests), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @app.get("/openapi.json", include_in_schema=False)

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, FastAPI, Header, Path, Query
 from fastapi.openapi.utils import get_openapi
-from jinja2 import Environment, PackageLoader
 
 from inboxd import __version__, model
 from inboxd.edges import assets
@@ -181,6 +180,8 @@ def _problem(code: str) -> dict[str, Any]:
 
 def docs_page(document: dict[str, Any]) -> str:
     """The same document for people: plain HTML, no script, nothing loaded."""
+    from jinja2 import Environment, PackageLoader
+
     pages = Environment(
         loader=PackageLoader("inboxd", "web/templates"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )

@@ -1,7 +1,7 @@
 """Observing: what every request leaves behind: an id, a log line, two numbers. Cheap, because it runs for every hook of every agent.
 
-Counts are kept in plain dictionaries and turned into Prometheus families only when somebody scrapes. Log lines are gathered and
-written a few times a second, not one by one.
+Counts are kept in plain dictionaries; metrics.py tells them when somebody scrapes. Log lines are gathered and written a few times
+a second, not one by one.
 """
 
 from __future__ import annotations
@@ -19,13 +19,6 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from typing import Final
-
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
-
-from inboxd import __version__
 
 BUCKETS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
 LOG_EVERY_MS: Final = 200
@@ -48,7 +41,7 @@ class RequestIds:
         return f"{self._start}{next(self._count):x}".encode()
 
 
-_pauses_s: deque[float] = deque(maxlen=PAUSES_KEPT)
+collector_pauses_s: deque[float] = deque(maxlen=PAUSES_KEPT)
 
 
 def watch_collector() -> None:
@@ -60,12 +53,12 @@ def watch_collector() -> None:
         if phase == "start":
             began = time.perf_counter()
         else:
-            _pauses_s.append(time.perf_counter() - began)
+            collector_pauses_s.append(time.perf_counter() - began)
 
     gc.callbacks.append(ran)
 
 
-class Requests(Collector):
+class Requests:
     """Requests by route, method and status, and how long they took."""
 
     def __init__(self) -> None:
@@ -81,45 +74,6 @@ class Requests(Collector):
         self.counts[route, method, status] += 1
         self.buckets[route][bisect.bisect_left(BUCKETS_S, seconds)] += 1
         self.seconds[route] += seconds
-
-    def collect(self) -> Iterable[Metric]:
-        requests = CounterMetricFamily("inboxd_requests", "Requests answered", labels=["route", "method", "status"])
-        for (route, method, status), count in self.counts.items():
-            requests.add_metric([route, method, str(status)], count)
-        yield requests
-        durations = HistogramMetricFamily(
-            "inboxd_request_seconds", "Time from a request to the end of its answer", labels=["route"]
-        )
-        for route, buckets in self.buckets.items():
-            running = list(itertools.accumulate(buckets))
-            named = [*(str(limit) for limit in BUCKETS_S), "+Inf"]
-            durations.add_metric([route], list(zip(named, running, strict=True)), self.seconds[route])
-        yield durations
-        yield GaugeMetricFamily("inboxd_requests_running", "Requests being answered now", value=self.running)
-        yield GaugeMetricFamily("inboxd_waiters", "Callers blocked until mail comes", value=self.waiters())
-        streams, cut_off = self.streams()
-        yield GaugeMetricFamily("inboxd_streams", "Streams of events open now", value=streams)
-        yield CounterMetricFamily(
-            "inboxd_streams_cut_off", "Streams ended because their reader took nothing", value=cut_off
-        )
-        pauses = sorted(_pauses_s) or [0.0]
-        collector = GaugeMetricFamily(
-            "inboxd_collector_pause_seconds",
-            "Pauses of Python's garbage collector, lately",
-            labels=["quantile"],
-        )
-        for quantile in (0.5, 0.99, 1.0):
-            collector.add_metric([str(quantile)], pauses[min(len(pauses) - 1, int(quantile * len(pauses)))])
-        yield collector
-        build = GaugeMetricFamily("inboxd_build_info", "The version that runs", labels=["version"])
-        build.add_metric([__version__], 1)
-        yield build
-
-
-def metrics_text(requests: Requests) -> bytes:
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(requests)
-    return generate_latest(registry)
 
 
 class RequestLog:

@@ -103,7 +103,7 @@ class Scripts:
 
     def __init__(self, connection: Connection, fixed: Mapping[str, Value]) -> None:
         self._connection = connection
-        self._scripts = {name: Script(name, fixed) for name in names()}
+        self._scripts = _prepared(tuple(fixed.items()))
 
     async def run(self, name: str, namespace: str, **given: Value) -> Any:
         """Run one operation in one namespace. A missing or unknown argument never reaches Redis."""
@@ -120,6 +120,11 @@ class Scripts:
             return await self._connection.call(route, "EVAL", script.source, *bound)
         except ResponseError as refusal:
             raise _named(refusal, name) from None
+
+
+@cache
+def _prepared(fixed: tuple[tuple[str, Value], ...]) -> dict[str, Script]:
+    return {name: Script(name, dict(fixed)) for name in names()}
 
 
 def names() -> list[str]:

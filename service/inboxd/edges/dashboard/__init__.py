@@ -24,8 +24,7 @@ __all__ = ["actions", "install", "login", "pages", "parts"]
 def install(app: FastAPI, settings: Settings) -> None:
     """Add the dashboard to the application."""
     app.state.names = Names(settings)
-    app.include_router(routing.pages)
-    app.include_router(routing.parts)
+    app.router.routes.extend([*routing.pages.routes, *routing.parts.routes])
 
     @app.get("/static/{version}/{name}", include_in_schema=False)
     async def static(request: Request, version: str, name: str) -> Response:

@@ -11,10 +11,9 @@ import zlib
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
@@ -24,6 +23,9 @@ from inboxd.edges import assets
 from inboxd.edges.markdown import plain, render_line
 from inboxd.edges.sessions import Session, broker_of
 from inboxd.model import USER, Task
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 POLICY: Final = "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 HEADERS: Final = {
@@ -158,6 +160,8 @@ def _size(characters: int) -> str:
 
 @cache
 def templates() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
     made = Environment(
         loader=PackageLoader("inboxd", "web/templates"),
         autoescape=True,
