@@ -34,7 +34,7 @@ run: $(RUN_READY) ## install what is missing, then start the broker on http://12
 test: check ## the linters, the binary's own tests, then every test
 	$(GO_TEST) ./...
 	@$(VENV)/bin/python -m tests.support.chromium
-	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup -q $(ARGS)
+	$(VENV)/bin/python -m pytest -n 3 --dist loadgroup -q $(ARGS)
 
 check: $(TEST_READY) ## the linters only: ruff, mypy, import-linter
 	$(VENV)/bin/ruff check .

@@ -20,6 +20,8 @@ from tests.support.brokers import RunningBroker, running_broker
 from tests.support.chromium import FLAGS, NOT_TESTED, find_chromium
 
 WITHIN_MS = 8_000
+ONE_HALF = ("test_axe", "test_hostile", "test_keyboard", "test_sending")
+"""Modules that one browser serves, and the rest another: together they take as long as all other tests."""
 PRIVATE = re.compile(r"^(?:https?|blob|data|about|chrome)(?:://127\.0\.0\.1(?::\d+)?(?:/|$)|:)")
 
 
@@ -27,7 +29,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         if item.path.is_relative_to(here):
-            item.add_marker(pytest.mark.xdist_group("browser"))
+            half = "one" if item.path.stem in ONE_HALF else "other"
+            item.add_marker(pytest.mark.xdist_group(f"browser-{half}"))
             item.add_marker(pytest.mark.timeout(240))
             if find_chromium() is None:
                 item.add_marker(pytest.mark.skip(reason=NOT_TESTED))
