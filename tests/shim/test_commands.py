@@ -10,6 +10,7 @@ import subprocess
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -299,17 +300,25 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("arguments", COMMANDS, ids=" ".join)
-def test_without_a_broker_every_command_ends_with_50(inbox_binary: Path, tmp_path: Path, arguments: list[str]) -> None:
-    lonely = Inbox(inbox_binary, tmp_path, f"http://127.0.0.1:{free_port()}", "ibx_default.0123456789ab." + "s" * 43)
-    began = time.monotonic()
-    ran = lonely.run(*arguments, "--agent", "backend")
-    assert ran.code == 50
-    assert "cannot be reached" in ran.stderr + ran.stdout
-    assert time.monotonic() - began < 8
-    told = lonely.run(*arguments, "--agent", "backend", "--json")
-    assert told.code == 50
-    assert told.json["ok"] is False
+def test_without_a_broker_every_command_ends_with_50(inbox_binary: Path, tmp_path: Path) -> None:
+    nowhere = f"http://127.0.0.1:{free_port()}"
+
+    def run(arguments: list[str]) -> None:
+        home = tmp_path / " ".join(arguments).replace("/", "-")
+        lonely = Inbox(inbox_binary, home, nowhere, "ibx_default.0123456789ab." + "s" * 43)
+        began = time.monotonic()
+        ran = lonely.run(*arguments, "--agent", "backend")
+        assert ran.code == 50, arguments
+        assert "cannot be reached" in ran.stderr + ran.stdout, arguments
+        assert time.monotonic() - began < 8, arguments
+        told = lonely.run(*arguments, "--agent", "backend", "--json")
+        assert told.code == 50, arguments
+        assert told.json["ok"] is False, arguments
+
+    # Side by side, because each of them waits a while before it gives up.
+    with ThreadPoolExecutor(len(COMMANDS)) as beside:
+        for ended in [beside.submit(run, arguments) for arguments in COMMANDS]:
+            ended.result()
 
 
 @pytest.mark.parametrize("arguments", [one for one in COMMANDS if one != ["doctor"]], ids=" ".join)

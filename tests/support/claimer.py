@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import random
 import sys
 import time
 from pathlib import Path
@@ -65,13 +66,14 @@ def say(**line: Any) -> None:
 
 
 def claim_all(client: Client, agent: str) -> None:
-    """Everybody is shown the same work in the same order, so that they all want the same thread."""
+    """Everybody is shown the same work, and each begins somewhere in it: they want the same threads, but not all the same one."""
     won, lost, slowest_ms, codes = [], 0, 0.0, set()
+    dice = random.Random(agent)
     while True:
-        _, shown = client.ask("GET", f"/v1/threads/fetch?agent={agent}&limit=5")
+        _, shown = client.ask("GET", f"/v1/threads/fetch?agent={agent}&limit=20")
         if not shown["threads"]:
             break
-        for thread in shown["threads"]:
+        for thread in dice.sample(shown["threads"], min(5, len(shown["threads"]))):
             began = time.perf_counter()
             status, answer = client.ask(
                 "POST", f"/v1/threads/{thread['thread_id']}/claim", {"agent": agent, "lease_ms": 3_600_000}
