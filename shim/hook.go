@@ -22,11 +22,10 @@ import (
 
 const (
 	hookConnect  = 250 * time.Millisecond // opening a connection
-	hookDeadline = time.Second            // request and answer together
+	hookDeadline = time.Second            // the host's input, the request and its answer together
 	hookPrint    = time.Second            // writing the answer out
 	hookAck      = time.Second            // the ack, after the answer was printed
 	hookFresh    = 10 * time.Second       // after which no mail is printed, unless the broker says when
-	hookStdin    = 2 * time.Second        // a host that does not finish its input is not waited for
 	lingerMax    = time.Hour
 	exitWake     = 2 // wakes a host that asked for it; only when the broker says so
 
@@ -170,8 +169,8 @@ func isHost(name string) bool {
 }
 
 func (h *hook) run(ctx *context) int {
-	guard := h.guard(hookStdin, exitDone)
-	defer func() { guard.Stop() }() // after a panic too: a test goes on living
+	guard := h.guard(h.deadline, exitDone) // a host that does not finish its input is not waited for
+	defer func() { guard.Stop() }()        // after a panic too: a test goes on living
 	fields, err := scanObject(ctx.stdin, hookFields, make([]byte, 32<<10))
 	if !guard.Stop() {
 		select {} // the guard is ending the process
@@ -183,7 +182,7 @@ func (h *hook) run(ctx *context) int {
 	h.event = textOf(fields[fieldEvent])
 	// Everything has its own deadline; the guard is for what nobody thought of.
 	guard = h.guard(h.linger+h.deadline+h.deadline/2, exitDone)
-	deadline := time.Now().Add(h.linger + h.deadline)
+	deadline := h.began.Add(h.linger + h.deadline)
 
 	from := readSettings(ctx.url, ctx.task, folderOf(fields))
 	if from.url.value == "" {
@@ -209,23 +208,25 @@ func (h *hook) run(ctx *context) int {
 	got, err := way.post("/v1/hooks/"+h.host, body)
 	if err != nil {
 		h.result = "no answer"
-		if way.unreached(err) {
+		// A host that used up the time with its input says nothing of the broker.
+		if way.unreached(err) && h.asked.Sub(h.began) < h.deadline/2 {
 			broken.failed(time.Now())
 		}
 		return exitDone
 	}
 	broken.reached()
-	if got.status/100 == 2 {
+	speaks := got.status == 200 && len(got.body) > 0
+	if speaks && !got.sensible() {
+		h.result = "a strange answer"
+		return exitDone
+	}
+	if got.status == 204 || speaks {
 		for _, one := range verdicts.sent {
 			one.forget()
 		}
 	}
-	if got.status != 200 || len(got.body) == 0 {
+	if !speaks {
 		h.result = strconv.Itoa(got.status)
-		return exitDone
-	}
-	if !got.sensible() {
-		h.result = "a strange answer"
 		return exitDone
 	}
 	if !guard.Stop() {
@@ -311,9 +312,10 @@ func elapsed(then, now time.Time) time.Duration {
 	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
 }
 
-// sensible says whether an answer can be printed and acked: names of our grammar, and no half of a JSON object.
+// sensible says whether an answer can be printed and acked: names of our grammar, and no half of a JSON object. A broker
+// always says whose hook it answers; what does not is something else at its address, such as a network's log-in page.
 func (a *answer) sensible() bool {
-	if a.receipt != "" && (!isID(a.receipt) || !isTask(a.task)) {
+	if !isTask(a.task) || a.receipt != "" && !isID(a.receipt) {
 		return false
 	}
 	if a.messages != "" {

@@ -5,6 +5,7 @@ Whatever happens: exit 0, in time, and not a byte on stdout that the broker did 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -167,7 +168,7 @@ def test_the_ack_finds_a_new_connection_when_the_broker_closed_the_first(host: H
 
 
 def test_an_answer_without_a_receipt_is_printed_and_nothing_is_acked(host: Host, broker: ScriptedBroker) -> None:
-    broker.hook = says(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
+    broker.hook = says(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nInbox-Task: backend\r\n\r\n{}")
     assert host.run(host.event()).stdout == b"{}"
     assert len(broker.requests) == 1
 
@@ -217,7 +218,11 @@ def test_only_the_allowed_fields_leave_and_a_huge_tool_response_is_never_kept(
     broker.hook = measure
     started.append(
         subprocess.Popen(
-            [host.binary, "hook", "claude"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=host.env, cwd=host.cwd
+            [host.binary, "hook", "claude", "--deadline-ms", "10000"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=host.env,
+            cwd=host.cwd,
         )
     )
     head = json.dumps(host.event(tool_input={"secret": "s3cret", "session_id": "not this"}, prompt="also s3cret"))
@@ -287,7 +292,23 @@ def test_a_host_that_does_not_finish_its_input_is_not_waited_for(host: Host, bro
     os.close(reading)
     os.close(writing)
     assert (ran.returncode, ran.stdout) == (0, b"")
-    assert time.monotonic() - began < 2 + SLACK_MS / 1000
+    assert time.monotonic() - began < 1 + SLACK_MS / 1000
+
+
+def test_input_that_comes_late_leaves_the_broker_less_time_and_no_blame(host: Host, broker: ScriptedBroker) -> None:
+    broker.hook = broker.hang
+    reading, writing = os.pipe()
+    began = time.monotonic()
+    with subprocess.Popen([host.binary, "hook"], stdin=reading, stdout=subprocess.PIPE, env=host.env) as hook:
+        os.close(reading)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            hook.wait(0.7)
+        os.write(writing, json.dumps(host.event()).encode())
+        os.close(writing)
+        assert hook.communicate(timeout=20) == (b"", None)
+    assert hook.returncode == 0
+    assert time.monotonic() - began < 1 + SLACK_MS / 1000
+    assert list(host.cache.glob("breakers/*")) == []
 
 
 def test_an_open_stdin_is_no_reason_to_wait_once_the_object_is_whole(host: Host, broker: ScriptedBroker) -> None:
@@ -307,21 +328,24 @@ BAD_ANSWERS = {
     "an error": b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 4\r\n\r\noops",
     "a refusal": b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 2\r\n\r\n{}",
     "a redirect": b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\ncontent-length: 2\r\n\r\n{}",
-    "no length": b"HTTP/1.1 200 OK\r\n\r\n{}",
-    "too long a length": b"HTTP/1.1 200 OK\r\ncontent-length: 200000000\r\n\r\n" + b"x" * 100_000,
-    "a length below nothing": b"HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n{}",
-    "two lengths": b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}",
-    "more than announced": b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}{}",
-    "half an object": b'HTTP/1.1 200 OK\r\ncontent-length: 8\r\n\r\n{"a":"bc',
-    "two objects": b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n{}{}",
-    "endless chunks": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"10000\r\n" + b"x" * 65_536 + b"\r\n",
-    "a strange chunk": b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n\r\n",
-    "packed": b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\n{}",
+    "no length": b"HTTP/1.1 200 OK\r\nInbox-Task: t\r\n\r\n{}",
+    "too long a length": b"HTTP/1.1 200 OK\r\nInbox-Task: t\r\ncontent-length: 200000000\r\n\r\n" + b"x" * 100_000,
+    "a length below nothing": b"HTTP/1.1 200 OK\r\nInbox-Task: t\r\ncontent-length: -1\r\n\r\n{}",
+    "two lengths": b"HTTP/1.1 200 OK\r\nInbox-Task: t\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}",
+    "more than announced": b"HTTP/1.1 200 OK\r\nInbox-Task: t\r\ncontent-length: 2\r\n\r\n{}{}",
+    "half an object": b'HTTP/1.1 200 OK\r\nInbox-Task: t\r\ncontent-length: 8\r\n\r\n{"a":"bc',
+    "two objects": b"HTTP/1.1 200 OK\r\nInbox-Task: t\r\ncontent-length: 4\r\n\r\n{}{}",
+    "endless chunks": b"HTTP/1.1 200 OK\r\nInbox-Task: t\r\ntransfer-encoding: chunked\r\n\r\n" + b"10000\r\n" + b"x" * 65_536 + b"\r\n",
+    "a strange chunk": b"HTTP/1.1 200 OK\r\nInbox-Task: t\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n\r\n",
+    "packed": b"HTTP/1.1 200 OK\r\nInbox-Task: t\r\ncontent-encoding: gzip\r\ncontent-length: 2\r\n\r\n{}",
     "a receipt that is a path": mail(b"{}", receipt="../../x"),
     "a task that is a path": mail(b"{}", task="../admin"),
     "ids that are none": mail(b"{}", messages="m-1,\x01"),
     "an exit code of its own": mail(b"{}", more=b"Inbox-Exit: 3\r\n"),
-    "a nothing with something": b"HTTP/1.1 204 No Content\r\ncontent-length: 2\r\n\r\n{}",
+    "a nothing with something": b"HTTP/1.1 204 No Content\r\nInbox-Task: t\r\ncontent-length: 2\r\n\r\n{}",
+    "another program's page": b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 19\r\n\r\n<html>Log in</html>",
+    "another program's JSON": b'HTTP/1.1 200 OK\r\ncontent-length: 11\r\n\r\n{"ok":true}',
+    "a task that is none": mail(b"{}", task="", receipt=""),
     "endless headers": b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 50_000,
 }  # fmt: skip
 
@@ -527,6 +551,18 @@ def test_an_answer_without_the_ids_before_it_means_unseen(
 ) -> None:
     transcript.add(result(), answer(2), context("too late: m-1 m-2"))
     assert reported(told, broker) == {"unseen": BOTH}
+
+
+@pytest.mark.parametrize("answer_of", ["another program's page", "an error", "half an object"])
+def test_what_was_told_to_no_broker_is_told_again(
+    told: Host, broker: ScriptedBroker, transcript: Transcript, answer_of: str
+) -> None:
+    transcript.add(result(), answer(2))
+    broker.hook = says(BAD_ANSWERS[answer_of])
+    assert reported(told, broker) == {"unseen": BOTH}
+    broker.hook = says(NOTHING)
+    assert reported(told, broker) == {"unseen": BOTH}
+    assert reported(told, broker) == {}
 
 
 def test_no_answer_yet_means_doubt_until_there_is_one(
