@@ -7,6 +7,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"strings"
@@ -174,19 +175,33 @@ func (s *scanner) skip() bool {
 	}
 }
 
-// skipText lets the rest of a string run past.
+// skipText lets the rest of a string run past. It jumps from quote to quote: a tool's output may be hundreds of megabytes, and
+// a look at each letter of it would use up the time that the mail needs.
 func (s *scanner) skipText() bool {
-	escaped := false
+	escaped := false // the first byte of what follows is
 	for s.fill() {
-		for at, letter := range s.buffer[s.at:s.end] {
-			if escaped {
-				escaped = false
-			} else if letter == '\\' {
-				escaped = true
-			} else if letter == '"' {
-				s.at += at + 1
+		chunk := s.buffer[s.at:s.end]
+		for at := 0; at < len(chunk); {
+			quote := bytes.IndexByte(chunk[at:], '"')
+			text := chunk[at:]
+			if quote >= 0 {
+				text = text[:quote]
+			}
+			slashes := len(text) - len(bytes.TrimRight(text, "\\"))
+			// With nothing between, what was escaped before counts as one more.
+			if escaped && slashes == len(text) {
+				slashes++
+			}
+			escaped = slashes%2 == 1
+			if quote < 0 {
+				break
+			}
+			at += quote + 1
+			if !escaped {
+				s.at += at
 				return true
 			}
+			escaped = false
 		}
 		s.at = s.end
 	}

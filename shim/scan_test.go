@@ -46,6 +46,8 @@ func TestWantedFieldsAreCopiedAndTheRestRunsPast(t *testing.T) {
 		{`{}`, map[string]string{}},
 		{` {"session_id" : "x" , "other":[{"session_id":"no"}]}`, map[string]string{"session_id": `"x"`}},
 		{`{"other":{"a":"}]\"","b":["{"]},"flag":true}`, map[string]string{"flag": `true`}},
+		{`{"other":"\\","flag":1}`, map[string]string{"flag": `1`}},
+		{`{"other":"a\\\"","flag\\":"\"\"\\\\","flag":1}`, map[string]string{"flag": `1`}},
 		{`{"flag":-1.5e+3,"n":null,"m":0}`, map[string]string{"flag": `-1.5e+3`}},
 		{`{"session_id":"` + long + `"}`, map[string]string{}},
 		{`{"head":"` + long + `"}`, map[string]string{"head": `"` + long[:38] + `"`}},
