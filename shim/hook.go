@@ -66,6 +66,7 @@ func init() {
 		name:    "hook",
 		group:   "set-up",
 		summary: "Run by an agent's program at its hooks: hand over the mail that waits.",
+		calm:    true,
 		usage:   "hook [HOST] [--remind|--wake] [--linger MS] [--log FILE] [--deadline-ms MS]",
 		help: `
 Reads the host's hook input on stdin and prints what the host should be told, if anything. HOST is claude, codex,

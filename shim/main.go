@@ -29,6 +29,7 @@ type command struct {
 	usage   string // what stands after `inbox`: "send TASK TEXT [--priority P]"
 	help    string // the rest of `inbox NAME --help`
 	own     string // a flag of every command that means something else behind this one's name: it is left to it
+	calm    bool   // it never fails, whatever is wrong with the flags of every command
 	run     func(ctx *context, args []string) int
 }
 
@@ -103,8 +104,8 @@ func dispatch(given []string, ctx *context) int {
 			}
 			if !joined {
 				if at++; at == len(given) {
-					if len(rest) > 0 && rest[0] == "hook" {
-						break // a hook never fails, and this is not worth an agent's turn
+					if isCalm(rest) {
+						break
 					}
 					return ctx.invalid(name+" needs a value.", "Write "+name+" VALUE.")
 				}
@@ -123,7 +124,7 @@ func dispatch(given []string, ctx *context) int {
 		}
 	}
 	if ctx.agent != "" {
-		if ctx.task != "" && ctx.task != ctx.agent && (len(rest) == 0 || rest[0] != "hook") {
+		if ctx.task != "" && ctx.task != ctx.agent && !isCalm(rest) {
 			return ctx.invalid("--agent and --task name two, and are one setting.", "Give one of them.")
 		}
 		ctx.task = ctx.agent
@@ -157,6 +158,15 @@ func find(name string) *command {
 		}
 	}
 	return nil
+}
+
+// isCalm says whether these words are for a command that never fails: an agent's turn or a status bar is not worth a flag.
+func isCalm(words []string) bool {
+	if len(words) == 0 {
+		return false
+	}
+	named := find(words[0])
+	return named != nil && named.calm
 }
 
 func commandNames() []string {

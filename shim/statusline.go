@@ -19,6 +19,7 @@ func init() {
 	register(&command{
 		name: "statusline", group: "set-up", summary: "One short line about the mail, for a status bar.",
 		usage: "statusline",
+		calm:  true,
 		help: helpText("With a task: its mail. Without one: everybody's, and who waits for an answer. It prints nothing when anything\n"+
 			"is wrong, and ends within 0.3 s.", nil,
 			`inbox statusline`,
@@ -110,9 +111,11 @@ func statusOfTasks(tasks []taskRow) string {
 }
 
 func mailStatus(pending, urgent int) string {
-	line := "✉ " + strconv.Itoa(pending)
-	if urgent > 0 {
-		line += " (" + strconv.Itoa(urgent) + " urgent)"
+	switch urgent {
+	case 0:
+		return "✉ " + strconv.Itoa(pending)
+	case pending:
+		return "✉ " + strconv.Itoa(urgent) + " urgent"
 	}
-	return line
+	return "✉ " + strconv.Itoa(urgent) + " urgent of " + strconv.Itoa(pending)
 }

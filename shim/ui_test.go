@@ -164,10 +164,10 @@ func TestASessionsNameKeepsToItsGrammar(t *testing.T) {
 
 func TestTheStatusLineNamesTheMostUrgentFirst(t *testing.T) {
 	for wanted, tasks := range map[string][]taskRow{
-		"✉ 0":                                {},
-		"✉ 3 (1 urgent) · waiting: frontend": {{Task: "a", Pending: 3, Urgent: 1}, {Task: "frontend", State: "waiting"}},
-		"✉ 2 · 2 for you":                    {{Task: "user", Pending: 2}},
-		"✉ 0 · waiting: a, b, c +1":          {{Task: "a", State: "waiting"}, {Task: "b", State: "waiting"}, {Task: "c", State: "waiting"}, {Task: "d", State: "waiting"}},
+		"✉ 0":                                 {},
+		"✉ 1 urgent of 3 · waiting: frontend": {{Task: "a", Pending: 3, Urgent: 1}, {Task: "frontend", State: "waiting"}},
+		"✉ 2 · 2 for you":                     {{Task: "user", Pending: 2}},
+		"✉ 0 · waiting: a, b, c +1":           {{Task: "a", State: "waiting"}, {Task: "b", State: "waiting"}, {Task: "c", State: "waiting"}, {Task: "d", State: "waiting"}},
 	} {
 		if got := statusOfTasks(tasks); got != wanted {
 			t.Errorf("%q, not %q", got, wanted)

@@ -566,14 +566,21 @@ def test_rows_are_cut_where_the_terminal_ends_and_nowhere_else(me: Inbox, task: 
 # statusline
 
 
+def status(me: Inbox, *more: str) -> str:
+    """The line, asked for until there is one: a busy machine may take longer than it gives itself."""
+    found: list[str] = []
+    poll_until(lambda: found.append(me.ok("statusline", *more).stdout) or found[-1], what="a line")
+    return found[-1]
+
+
 def test_the_status_line_is_one_short_line(me: Inbox, task: str) -> None:
-    assert me.ok("statusline", "--task", task).stdout == "✉ 0\n"
+    assert status(me, "--task", task) == "✉ 0\n"
     me.ok("send", task, "x", "--priority", "urgent")
     me.ok("send", task, "y")
-    assert me.ok("statusline", "--task", task).stdout == "✉ 2 (1 urgent)\n"
-    assert me.said("statusline", "--task", task)["text"] == "✉ 2 (1 urgent)"
+    assert status(me, "--task", task) == "✉ 1 urgent of 2\n"
+    assert json.loads(status(me, "--task", task, "--json"))["text"] == "✉ 1 urgent of 2"
     me.ok("send", task, "?", "--await", "--from", f"task:{task}")
-    everybody = me.ok("statusline").stdout
+    everybody = status(me)
     assert everybody.startswith("✉ ")
     assert "waiting: " in everybody
 
@@ -587,7 +594,7 @@ def test_the_status_line_never_fails(inbox_binary: Path, me: Inbox, task: str, b
     wrong = Inbox(inbox_binary, me.home, me.url, me.token[:-4] + "AAAA")
     unset = Inbox(inbox_binary, me.home)
     for who in (hanging, down, wrong, unset):
-        for more in ([], ["--task", task], ["--task", "no/task"], ["--flag"], ["words"]):
+        for more in ([], ["--task", task], ["--task", "no/task"], ["--flag"], ["words"], ["--task"], ["--url"]):
             began = time.monotonic()
             ran = who.run("statusline", *more)
             assert (ran.code, ran.stdout, ran.stderr) == (0, "", "")

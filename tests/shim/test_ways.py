@@ -22,7 +22,7 @@ from tests.shim.scripted import NOTHING, Request, Script, ScriptedBroker, mail, 
 from tests.support.brokers import RunningBroker, run_inboxd, running_broker
 from tests.support.claude import Claude, words
 from tests.support.inbox import Inbox
-from tests.support.servers import free_port
+from tests.support.servers import free_port, poll_until
 from tests.support.ways import NAME, Certificates, ForwardProxy, Front, listening, make_certificates, port_that
 
 pytestmark = pytest.mark.xdist_group("inbox-ways")
@@ -139,7 +139,7 @@ def test_every_kind_of_command_works(way: Way, me: Inbox, running: RunningBroker
     assert me.said("pending")["pending"] == 1
     assert "1 message" in me.ok("watch", "--timeout", "5").stdout
     assert task in me.ok("tasks").stdout
-    assert "1" in me.ok("statusline").stdout
+    poll_until(lambda: "1" in me.ok("statusline").stdout, what="a line within the 0.3 s it gives itself")
     assert "| over the hills" in me.ok("check").stdout
     assert me.said("show", f"m-{task}")["message"]["state"] == "delivered"
     assert me.said("timeline", task)["messages"][0]["body"] == "over the hills"
