@@ -10,7 +10,7 @@ import pytest
 
 from inboxd.broker.hooking import HookAnswer
 from inboxd.errors import InvalidRequest
-from inboxd.model import HookExtras, NewProbe, NewTask, SettleRequest
+from inboxd.model import HookExtras, NewProbe, NewTask, PullRequest, SettleRequest
 from inboxd.settings import Settings
 from tests.conftest import FixedClock
 from tests.support.mail import Mail
@@ -184,6 +184,31 @@ async def test_a_subagents_call_for_help_becomes_mail_for_its_coordinator_once(m
     text = context(await agent.passes("PostToolUse"))
     assert "| which port?" in text
     assert text.count("which port?") == 1
+
+
+async def test_a_subagents_unread_mail_for_help_is_told_to_its_coordinator_once(
+    mail: Mail, backend: Mail, agent: Agent
+) -> None:
+    await backend.send("m-read", task="frontend", kind="help_request", body="which colour?")
+    await mail.broker.pull(mail.who, "frontend", PullRequest(pull_id="p-1", session="s-2", ack=True))
+    await backend.send("m-asked", task="frontend", kind="help_request", body="which port?")
+    await backend.send("m-said", task="frontend", kind="message", body="by the way")
+    await backend.send("m-here", kind="help_request", body="which host?")
+    for _ in range(2):
+        assert await agent.passes("SubagentStop", agent_id="a-1", agent_type="explore") is None
+    answer = await agent.passes("PostToolUse")
+    text = context(answer)
+    assert "A subagent (explore) ended, and frontend has not read this call for help in your name (m-asked)" in text
+    assert [text.count(words) for words in ("which port?", "which host?", "which colour?", "by the way")] == [
+        1,
+        1,
+        0,
+        0,
+    ]
+    await agent.acks(answer)
+    await agent.passes("SubagentStop", agent_id="a-2", agent_type="explore")
+    assert await agent.passes("PostToolUse") is None
+    assert (await mail.broker.pending(mail.who, "frontend")).pending == 2
 
 
 async def test_a_session_that_starts_is_told_who_it_is_and_gets_its_mail(mail: Mail, agent: Agent) -> None:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from pydantic_core import from_json
 
 from inboxd.broker.delivery import BatchAnswer
+from inboxd.broker.history import Filters
 from inboxd.broker.naming import mint_id
 from inboxd.broker.permission import may_act_for
 from inboxd.broker.tokens import Tokens
@@ -42,6 +43,8 @@ SESSION_MS = 86_400_000
 """How long a session's few facts are remembered."""
 PROBE_MS = 60_000
 HOOK_MESSAGES_MAX = 20
+HELP_MESSAGES_MAX = 10
+"""Calls for help, sent by a subagent and read by nobody, that its coordinator is told of when it ends."""
 FRAME_CHARS = 700
 """What a frame costs before the first message."""
 MAIL_CHARS = 420
@@ -247,17 +250,32 @@ class Hooking(Tokens):
 
     async def _help(self, moment: Moment) -> None:
         """What a subagent asks for becomes mail for the one that started it, once however often the hook runs."""
+        named = f"A subagent ({moment.said.agent_type or 'unnamed'})"
         wanted = framing.help_request(moment.said.last_assistant_message)
-        if wanted is None:
-            return
-        named = "\n".join((moment.session, moment.said.agent_id or "", wanted))
+        if wanted is not None:
+            key = (moment.session, moment.said.agent_id or "", wanted)
+            await self._tell_of_help(moment, key, f"{named} asks for help", wanted)
+        # It sends in its parent's name, so the parent would hear of it only from an answer.
+        only = Filters(state="queued,in_flight", kind="help_request", direction="out")
+        asked, _ = await self.timeline(moment.who, moment.task, limit=HELP_MESSAGES_MAX, only=only)
+        for doc in (from_json(message.doc) for message in reversed(asked)):
+            if doc["task"] == moment.task:
+                continue  # it comes by itself
+            subject = (
+                f"{named} ended, and {doc['task']} has not read this call for help in your name ({doc['message_id']})"
+            )
+            words = doc["body"] or doc["summary"] or doc["subject"] or ""
+            await self._tell_of_help(moment, ("mail", doc["message_id"]), subject, words[: framing.HELP_MAX])
+
+    async def _tell_of_help(self, moment: Moment, key: tuple[str, ...], subject: str, words: str) -> None:
         who = Identity(moment.who.namespace, "admin", None, "help", None)
+        once = hashlib.sha256("\n".join(key).encode()).hexdigest()[:40]
         new = NewMessage(
-            message_id=f"help-{hashlib.sha256(named.encode()).hexdigest()[:40]}",
-            body=wanted,
+            message_id=f"help-{once}",
+            body=words,
             kind="help_request",
             priority="high",
-            subject=f"A subagent ({moment.said.agent_type or 'unnamed'}) asks for help"[:300],
+            subject=subject[:300],
             sender="system",
         )
         await self.send(who, moment.task, new)
