@@ -489,6 +489,11 @@ func isPlainHook(one *installed) bool {
 func (c *checkup) probe(broker *broker, task, here string, one *installed) {
 	nonce, session := randomHex(16), "doctor-"+randomHex(8)
 	_, problem := broker.ask("POST", taskPath(task, "probe"), map[string]string{"session": session, "nonce": nonce})
+	if problem != nil && problem.exit == exitDenied {
+		c.denied(problem)
+		c.skipped(one.host, "not tried: an earlier link is broken", "")
+		return
+	}
 	if problem != nil {
 		hint := problem.hint
 		if problem.code == "ROUTE_UNKNOWN" {
@@ -500,12 +505,25 @@ func (c *checkup) probe(broker *broker, task, here string, one *installed) {
 	began := time.Now()
 	printed, said, err := c.run(one, here, hookInput(one.host, session, here))
 	if missing, hint := judgeHook(one, nonce, printed, said, err); missing != "" {
+		if one.file != "" && (c.ctx.task != "" || c.ctx.url != "") {
+			hint = "It is not told what a flag says here: `inbox attach --task " + task + "` writes that down for this folder."
+		}
 		c.broken(one.host, "`"+cutTo(oneLine(one.shown()), 80)+"` "+missing, hint)
 		c.took(began)
 		return
 	}
 	c.ok(one.host, "the probe came through `"+cutTo(oneLine(one.shown()), 80)+"`")
 	c.took(began)
+}
+
+// denied says of a token that was found to be one, but may not do what a hook does.
+func (c *checkup) denied(why *problem) {
+	for at := range c.links {
+		if one := &c.links[at]; one.Name == "token" && one.State == "ok" {
+			one.State, one.Detail = "broken", one.Detail+": "+why.message
+			one.Hint = strings.TrimSpace(why.hint + " `inbox attach` gets one that does; `inbox config` shows where this one comes from.")
+		}
+	}
 }
 
 // run calls the command as the host would: through the shell, in this folder, with its input on stdin.

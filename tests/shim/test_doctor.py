@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from inboxd.hosts import HOSTS
+from inboxd.model import Role
 from tests.support.brokers import RunningBroker, running_broker
 from tests.support.inbox import Inbox
 from tests.support.servers import free_port
@@ -85,9 +86,10 @@ def test_all_is_well_without_hooks_and_the_built_in_one_is_tried(me: Inbox) -> N
 @pytest.mark.parametrize("host", sorted(FILES))
 @pytest.mark.parametrize("where", ["home", "folder"])
 def test_the_probe_comes_through_every_hosts_hook(me: Inbox, host: str, where: str) -> None:
-    if (host, where) == ("copilot", "folder"):
-        pytest.skip("NOT TESTED: that host has no hooks of a folder")
     path = install(me.home if where == "home" else me.folder, host)
+    if (host, where) == ("copilot", "folder"):
+        (me.folder / ".github" / "hooks").mkdir(parents=True)
+        path = path.rename(me.folder / ".github" / "hooks" / "inboxd.json")
     code, found = links(me)
     assert (code, found[host]["state"]) == (0, "ok"), found
     assert str(path) in found["hooks"]["detail"]
@@ -219,6 +221,29 @@ def test_the_first_broken_link_is_named(me: Inbox, inbox_binary: Path) -> None:
     unset = Inbox(inbox_binary, me.home)
     ran = unset.run("doctor")
     assert (ran.code, "The broken link: configuration." in ran.stdout) == (50, True)
+
+
+@pytest.mark.parametrize(("role", "task"), [("observer", None), ("user", None), ("agent", "frontend")])
+@pytest.mark.parametrize("hooked", [True, False])
+def test_a_token_that_does_not_open_the_inbox_is_the_broken_link(
+    me: Inbox, running: RunningBroker, role: Role, task: str | None, hooked: bool
+) -> None:
+    if hooked:
+        install(me.folder, "claude")
+    me.token = running.mint(role, task)
+    code, found = links(me)
+    assert (code, found["token"]["state"], found["claude"]["state"]) == (50, "broken", "skipped")
+    assert f"role {role}" in found["token"]["detail"]
+    assert "does not open the inbox backend" in found["token"]["detail"]
+    assert "The broken link: token." in me.run("doctor").stdout
+
+
+def test_a_hook_that_does_not_know_what_a_flag_says_is_told_of(me: Inbox) -> None:
+    install(me.folder, "claude")
+    me.more = {name: value for name, value in me.more.items() if name != "INBOX_TASK"}
+    code, found = links(me, "--task", "backend")
+    assert (code, found["claude"]["state"]) == (50, "broken")
+    assert "`inbox attach --task backend`" in found["claude"]["hint"]
 
 
 def test_a_broker_that_the_hooks_had_given_up_is_tried_all_the_same(me: Inbox, running: RunningBroker) -> None:
