@@ -26,30 +26,28 @@ var completionOptions = []option{{name: "--tasks", text: "print the names of the
 // takesTask are the flags whose value is a task.
 var takesTask = []string{"--agent", "--assigned-to", "--created-by", "--from", "--peer", "--task", "--to"}
 
+// takesFile are those whose value is a file or a folder.
+var takesFile = []string{"--artifact", "--body-file", "--dir", "--log"}
+
 // taskFirst are the commands whose first word is a task.
 var taskFirst = []string{"pending", "send", "timeline"}
 
 // What a manual says of its flags. Made when they are needed: a hook must not wait for them.
 var (
-	flagInManual   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`--[a-z][a-z-]*`) })
+	flagInManual   = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^  (--[a-z][a-z-]*)( \S)?`) })
 	choiceInManual = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`(--[a-z][a-z-]*) ([a-z_]+(?:\|[a-z_]+)+)`)
 	})
 	wordsOfUsage = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z-]+ ([a-z]+(?:\|[a-z]+)+)`) })
 )
 
-// flagsOf are a command's flags, as its manual names them: a command needs no second list.
-func flagsOf(one *command) []string {
-	found := map[string]bool{}
-	for _, flag := range flagInManual().FindAllString(manual(one), -1) {
-		found[flag] = true
+// flagsOf are a command's flags, as its manual lists them, and whether each takes a value: a command needs no second list.
+func flagsOf(one *command) map[string]bool {
+	found := map[string]bool{"--task": true} // the older name of --agent stands beside it
+	for _, flag := range flagInManual().FindAllStringSubmatch(manual(one), -1) {
+		found[flag[1]] = flag[2] != ""
 	}
-	flags := make([]string, 0, len(found))
-	for flag := range found {
-		flags = append(flags, flag)
-	}
-	sort.Strings(flags)
-	return flags
+	return found
 }
 
 // choicesOf are the flags that take one of a few words, over all commands.
@@ -137,7 +135,7 @@ _inbox() {
   COMPREPLY=()
   case $prev in
     ` + strings.Join(takesTask, "|") + `) COMPREPLY=($(compgen -W "$(inbox completion --tasks 2>/dev/null)" -- "$cur")); return ;;
-    --body-file|--artifact) COMPREPLY=($(compgen -f -- "$cur")); return ;;
+    ` + strings.Join(takesFile, "|") + `) COMPREPLY=($(compgen -f -- "$cur")); return ;;
 `)
 	choices := choicesOf()
 	for _, flag := range sortedKeys(choices) {
@@ -147,7 +145,7 @@ _inbox() {
 		strings.Join(commandNames(), " ") + "\" -- \"$cur\")); return\n  fi\n  case $verb in\n")
 	for _, name := range commandNames() {
 		one := find(name)
-		words := append(subwordsOf(one), flagsOf(one)...)
+		words := append(subwordsOf(one), sortedKeys(flagsOf(one))...)
 		tasks := ""
 		if contains(taskFirst, name) {
 			tasks = " $([ \"$COMP_CWORD\" -eq 2 ] && inbox completion --tasks 2>/dev/null)"
@@ -179,15 +177,19 @@ func fishCompletion() string {
 		if contains(taskFirst, name) {
 			text.WriteString("complete -c inbox" + seen + " -a '(inbox completion --tasks 2>/dev/null)'\n")
 		}
-		for _, flag := range flagsOf(one) {
+		flags := flagsOf(one)
+		for _, flag := range sortedKeys(flags) {
 			line := "complete -c inbox" + seen + " -l " + strings.TrimPrefix(flag, "--")
 			switch {
+			case !flags[flag]:
 			case contains(takesTask, flag):
 				line += " -x -a '(inbox completion --tasks 2>/dev/null)'"
 			case len(choices[flag]) > 0:
 				line += " -x -a '" + strings.Join(choices[flag], " ") + "'"
-			case flag == "--body-file" || flag == "--artifact":
+			case contains(takesFile, flag):
 				line += " -r -F"
+			default:
+				line += " -x"
 			}
 			text.WriteString(line + "\n")
 		}
@@ -199,7 +201,7 @@ func fishQuoted(text string) string {
 	return "'" + strings.ReplaceAll(strings.ReplaceAll(text, `\`, `\\`), "'", `\'`) + "'"
 }
 
-func sortedKeys(of map[string][]string) []string {
+func sortedKeys[value any](of map[string]value) []string {
 	keys := make([]string, 0, len(of))
 	for key := range of {
 		keys = append(keys, key)

@@ -736,10 +736,13 @@ def test_completion_finishes_commands_flags_choices_and_tasks(me: Inbox, task: s
     assert complete("inbox", "list", "--status", "bl") == ["blocked"]
     assert complete("inbox", "fetch", "--agent", task[:8]) == [task]
     assert complete("inbox", "show", "MESS") == []
+    assert complete("inbox", "send", "x", "--thr") == ["--thread"]
+    assert complete("inbox", "fail", "--st") == []
     zsh = me.ok("completion", "zsh").stdout
     assert zsh.startswith("#compdef inbox\n")
     fish = me.ok("completion", "fish").stdout
     assert "complete -c inbox -n '__fish_seen_subcommand_from send' -l priority -x -a 'low normal high urgent'" in fish
+    assert "complete -c inbox -n '__fish_seen_subcommand_from attach' -l status\n" in fish
 
 
 def test_the_token_is_nowhere_but_in_the_header(inbox_binary: Path, tmp_path: Path, broker: ScriptedBroker) -> None:
