@@ -108,6 +108,14 @@ async def test_an_unknown_assignee_is_declared_when_asked_for(scene: Scene) -> N
     assert change.keys["agent_threads:new:pending"] == {"t-1": (None, place(3))}
 
 
+async def test_whoever_opens_a_thread_has_an_inbox_for_what_becomes_of_it(scene: Scene) -> None:
+    change = await scene.act("open_thread", **opening(sender="task:new", sender_task="new"))
+    assert told(change) == ["task_declared", "task_message_queued", "task_state_changed", "thread_opened"]
+    await claim(scene)
+    asked = await scene.act("update", **said("update", "q-1", status="blocked", kind="question", awaiting="1"))
+    assert asked.keys["task:new"]["queued:normal"] == (None, "1")
+
+
 async def test_an_id_of_a_thread_that_is_not_gone_yet_is_not_used_again(scene: Scene) -> None:
     await at_work(scene)
     await update(scene, "d-1", "done", kind="result")

@@ -2,10 +2,11 @@
 -- open_thread: begin a thread with its first message.
 --
 -- Before   no message of this id, or the very same one
--- After    pending, assigned to `to`, whose mail the message is; without `to` in the pool, for anybody to claim
+-- After    pending, assigned to `to`, whose mail the message is; without `to` in the pool, for anybody to claim. Who opened it has an
+--          inbox, declared now if need be: the questions and the result of the thread are its mail
 -- Returns  {duplicate, the thread, the message}
 -- Refuses  TASK_UNKNOWN MESSAGE_ID_REUSED HOPS_EXCEEDED THREAD_UNKNOWN
--- Uses     clock key whole admit word say party place announce_thread view publish
+-- Uses     clock key whole admit word declare_task say party place announce_thread view publish
 
 local meta, events, tasks, due, thread = unpack(KEYS)
 local now_ms, thread_id, message_id, to, sender, sender_task, subject, run_id, task_label, priority, kind, tail, hash, chars, reply_to, awaiting, hops, create, hops_max, events_max, retention_ms, idle_after_ms, presence_every_ms = unpack(ARGV)
@@ -26,6 +27,9 @@ end
 if there then
   -- Its first message is gone already and it will follow soon; a new one must not inherit anything of it.
   return redis.error_reply('MESSAGE_ID_REUSED There was a thread with the id ' .. thread_id .. ' before.')
+end
+if sender_task ~= '' then
+  declare_task(sender_task)
 end
 redis.call('HSET', thread, 'status', 'pending', 'subject', subject, 'run_id', run_id, 'task_id', task_label, 'created_by', sender,
   'creator', sender_task, 'assigned_to', to, 'priority', priority, 'opening_id', message_id, 'messages', 0, 'fence', 0,
