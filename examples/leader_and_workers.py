@@ -18,20 +18,29 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import subprocess
 import sys
 import time
+import uuid
+from pathlib import Path
 from typing import Any
 
 LEADER, WORKERS = "leader", ("worker-1", "worker-2")
+INBOX = shutil.which("inbox") or str(Path(__file__).parents[1] / ".venv" / "bin" / "inbox")
+"""The one on the path, else the one that `make run` put beside the broker."""
 
 
 def inbox(agent: str, *arguments: str, also: tuple[int, ...] = ()) -> dict[str, Any]:
     """One command, as the agent; its answer, with the exit code beside. `also` are codes that are no failure."""
-    ran = subprocess.run(["inbox", *arguments, "--agent", agent, "--json"], stdout=subprocess.PIPE, check=False)
+    try:
+        ran = subprocess.run([INBOX, *arguments, "--agent", agent, "--json"], stdout=subprocess.PIPE, check=False)
+    except FileNotFoundError:
+        sys.exit(f"There is no `inbox` on the path, and none at {INBOX}: `make run` installs it.")
     answer: dict[str, Any] = json.loads(ran.stdout)
     if ran.returncode not in (0, *also):
-        sys.exit(f"{agent}: inbox {arguments[0]} ended with {ran.returncode}: {answer['error']['message']}")
+        told = answer["error"]
+        sys.exit(f"{agent}: inbox {arguments[0]} ended with {ran.returncode}: {told['message']} {told['hint'] or ''}")
     return {**answer, "exit": ran.returncode}
 
 
@@ -39,14 +48,15 @@ def say(who: str, words: str) -> None:
     print(f"{who}: {words}", flush=True)
 
 
-def lead() -> None:
+def lead(run: str) -> None:
     inbox(LEADER, "init", "--no-start")
     after = inbox(LEADER, "list")["next_event_id"]
     open_threads = set()
     for worker, subject in zip(WORKERS, ("Paint the door", "Sweep the yard"), strict=True):
         # The kind of work is ours to say: here the payload tells a worker whether it will have to ask.
         work = json.dumps({"ask": "Which colour?" if worker == WORKERS[0] else None})
-        sent = inbox(LEADER, "send", "--to", worker, "--create", "--subject", subject, "--payload-json", work)
+        opening = ["--to", worker, "--create", "--subject", subject, "--run", run, "--payload-json", work]
+        sent = inbox(LEADER, "send", *opening)
         open_threads.add(sent["thread"]["thread_id"])
         say(LEADER, f"opened {subject!r} for {worker}")
     while open_threads:
@@ -68,17 +78,19 @@ def lead() -> None:
                 say(LEADER, f"{event['status']}: {history[-1]['summary']}")
 
 
-def work(name: str, lease_seconds: str, stall: bool) -> None:
+def work(name: str, run: str, lease_seconds: str, stall: bool) -> None:
+    """Takes only threads of this run: what else stands in the namespace is somebody's real work, or a leader's that has gone."""
     inbox(name, "init", "--no-start")
     while True:
-        found = inbox(name, "fetch", also=(10,))
-        taken = next((thread for thread in found["threads"] if claimed(name, thread["thread_id"], lease_seconds)), None)
+        found = inbox(name, "fetch", "--limit", "1000", also=(10,))
+        ours = [thread["thread_id"] for thread in found["threads"] if thread["run_id"] == run]
+        taken = next((thread for thread in ours if claimed(name, thread, lease_seconds)), None)
         if taken is None:
             # Nothing to do: until something happens, or a lease may have run out.
             after = str(found["next_event_id"])
             inbox(name, "watch", "--threads", "--after-event", after, "--timeout-seconds", "2", also=(10,))
             continue
-        do(name, taken["thread_id"], lease_seconds, stall)
+        do(name, taken, lease_seconds, stall)
 
 
 def claimed(name: str, thread: str, lease_seconds: str) -> bool:
@@ -109,9 +121,10 @@ def do(name: str, thread: str, lease_seconds: str, stall: bool) -> None:
 
 def everything(lease_seconds: str) -> int:
     """All three on this machine; the second worker is killed as soon as it has begun."""
+    inbox(LEADER, "init", "--no-start")  # what is missing is said once, and not by all three
     myself = [sys.executable, __file__]
-    given = ["--lease-seconds", lease_seconds]
-    leader = subprocess.Popen([*myself, "leader"])
+    given = ["--run", f"example-{uuid.uuid4().hex[:8]}", "--lease-seconds", lease_seconds]
+    leader = subprocess.Popen([*myself, "leader", *given])
     stalled = subprocess.Popen([*myself, "worker", WORKERS[1], "--stall", *given], stdout=subprocess.PIPE, text=True)
     steady = subprocess.Popen([*myself, "worker", WORKERS[0], *given])
     try:
@@ -133,12 +146,13 @@ def main() -> int:
     )
     parser.add_argument("name", nargs="?", default=WORKERS[0], help="of the worker")
     parser.add_argument("--stall", action="store_true", help="begin, and then hang")
+    parser.add_argument("--run", default="example", help="the label of our threads")
     parser.add_argument("--lease-seconds", default="3")
     given = parser.parse_args()
     if given.part == "leader":
-        lead()
+        lead(given.run)
     elif given.part == "worker":
-        work(given.name, given.lease_seconds, given.stall)
+        work(given.name, given.run, given.lease_seconds, given.stall)
     else:
         return everything(given.lease_seconds)
     return 0

@@ -111,9 +111,29 @@ def test_a_leader_and_two_workers_on_two_machines_finish_what_a_dead_one_began(
 def test_the_example_tells_its_story_on_one_machine(tmp_path: Path, inbox_binary: Path) -> None:
     with running_broker(tmp_path / "broker") as broker:
         here = Inbox(inbox_binary, tmp_path / "here", broker.url, broker.token)
+        # Somebody's real work, which is older and stays as it is.
+        real = here.said("send", "--subject", "Real work", "--agent", "somebody", "--priority", "urgent")
         with part(here) as everything:
             printed, _ = everything.communicate(timeout=WITHIN_S)
         assert everything.returncode == 0, printed
         assert "you: killed worker-2\n" in printed
         assert "worker-1: was told: Green.\n" in printed
         told(broker)
+        assert threads_of(broker)["Real work"]["thread"]["updated_at_ms"] == real["thread"]["updated_at_ms"]
+
+
+def test_the_example_says_once_what_it_misses(tmp_path: Path, inbox_binary: Path) -> None:
+    here = Inbox(inbox_binary, tmp_path / "here")
+    alone = subprocess.run(
+        [sys.executable, EXAMPLE], env=here.environment, capture_output=True, text=True, check=False, timeout=WITHIN_S
+    )
+    assert (alone.returncode, alone.stdout) == (1, "")
+    [told] = alone.stderr.splitlines()
+    assert told.startswith("leader: inbox init ended with 50: No broker is known here. ")
+    copied = tmp_path / "elsewhere" / "examples" / EXAMPLE.name
+    copied.parent.mkdir(parents=True)
+    copied.write_bytes(EXAMPLE.read_bytes())
+    bare = here.environment | {"PATH": "/usr/bin:/bin"}
+    without = subprocess.run([sys.executable, copied], env=bare, capture_output=True, text=True, check=False)
+    assert without.returncode == 1
+    assert without.stderr.startswith("There is no `inbox` on the path, and none at ")
