@@ -56,5 +56,5 @@ func runCancel(ctx *context, args []string) int {
 	if problem != nil {
 		return ctx.failIn(thread, problem)
 	}
-	return ctx.saySaid("cancel", "cancelled", answer)
+	return ctx.saySaid(read, "cancel", "cancelled", answer)
 }

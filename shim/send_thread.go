@@ -73,7 +73,7 @@ func (ctx *context) openThread(read *arguments, said *content) int {
 	if problem != nil {
 		return ctx.failIn("", problem)
 	}
-	return ctx.saySaid("send", "opened", answer)
+	return ctx.saySaid(read, "send", "opened", answer)
 }
 
 // sayInThread is reply, and send in a thread.
@@ -104,5 +104,5 @@ func (ctx *context) sayInThread(read *arguments, thread string, said *content) i
 	if problem != nil {
 		return ctx.failIn(thread, problem)
 	}
-	return ctx.saySaid(ctx.command.name, "said in", answer)
+	return ctx.saySaid(read, ctx.command.name, "said in", answer)
 }

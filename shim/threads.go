@@ -321,6 +321,8 @@ func hintFor(code, thread string) string {
 		return "`inbox tasks` lists them; `inbox task declare NAME` makes one."
 	case "FORBIDDEN", "SENDER_FORBIDDEN", "TOKEN_INVALID", "TOKEN_MISSING":
 		return "`inbox config` shows which token is used, and where it comes from."
+	case "MALFORMED_JSON":
+		return "The JSON is nested too deep to be sent: put it in a file and give its path with --artifact."
 	case "INVALID_REQUEST":
 		return "`inbox --help` and `inbox COMMAND --help` say what is asked for."
 	}
@@ -412,8 +414,9 @@ func (ctx *context) sayThread(verb string, t *thread) {
 	ctx.say("%s", line)
 }
 
-// saySaid is the answer to a verb that said something.
-func (ctx *context) saySaid(command string, verb string, answer []byte) int {
+// saySaid is the answer to a verb that said something. A duplicate of an id that was minted here is this very command's own
+// first try, whose answer was lost: for whoever called, it was done now.
+func (ctx *context) saySaid(read *arguments, command string, verb string, answer []byte) int {
 	var done saidInThread
 	if problem := understand(answer, &done); problem != nil {
 		return ctx.fail(problem)
@@ -422,7 +425,7 @@ func (ctx *context) saySaid(command string, verb string, answer []byte) int {
 		ctx.sayJSON(command, answer)
 		return exitDone
 	}
-	if done.Duplicate {
+	if done.Duplicate && read.has("--id") {
 		ctx.say("%s was said before; nothing was changed (the thread is %s)", done.Message.MessageID, done.Thread.Status)
 		return exitDone
 	}

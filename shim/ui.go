@@ -202,13 +202,17 @@ const spanMax = 365 * 24 * time.Hour
 func readSpan(name, text, unit string) (time.Duration, *problem) {
 	units := map[string]time.Duration{"ms": time.Millisecond, "s": time.Second, "m": time.Minute,
 		"h": time.Hour, "d": 24 * time.Hour}
+	hint := "Write a time with its unit: 30s, 10m, 2h, 1d."
+	if unit == "s" {
+		hint = "Write seconds, or a time with its unit: 90, 30s, 10m, 2h, 1d."
+	}
 	digits := strings.TrimRight(text, "mshd")
 	if given := text[len(digits):]; given != "" {
 		unit = given
 	}
 	number, err := strconv.ParseFloat(digits, 64)
 	if err != nil || units[unit] == 0 || strings.Trim(digits, "0123456789.") != "" {
-		return 0, invalidInput(name+" cannot be `"+text+"`.", "Write a time with its unit: 30s, 10m, 2h, 1d.")
+		return 0, invalidInput(name+" cannot be `"+text+"`.", hint)
 	}
 	span := number * float64(units[unit])
 	if span > float64(spanMax) {

@@ -93,5 +93,5 @@ func (ctx *context) writeWork(read *arguments, verb, status string, said *conten
 	if verb != "update" {
 		working.kept.forget()
 	}
-	return ctx.saySaid(verb, status, answer)
+	return ctx.saySaid(read, verb, status, answer)
 }

@@ -97,6 +97,9 @@ func readWait(read *arguments) (*replyRequest, time.Duration, *problem) {
 		return nil, 0, invalidInput("--after-message cannot be `"+id+"`.", "It is the message_id of a message of the thread.")
 	}
 	named := splitList(read.get("--kinds"))
+	if read.has("--kinds") && len(named) == 0 {
+		return nil, 0, invalidInput("--kinds is empty.", "It is a list such as answer,control,result.")
+	}
 	for _, one := range named {
 		if !contains(kinds, one) {
 			return nil, 0, invalidInput("--kinds cannot be `"+one+"`.", "It is a list such as answer,control,result.")

@@ -92,6 +92,15 @@ class BodyTooLarge(InboxdError):
 
     code, status = "BODY_TOO_LARGE", 413
 
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        hint: str | None = "Put it in a file and send its path as an artifact.",
+        retry_after_ms: int | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint, retry_after_ms=retry_after_ms)
+
 
 class TokenMissing(InboxdError):
     """A token is needed: send it as `Authorization: Bearer TOKEN`."""

@@ -38,7 +38,7 @@ from inboxd.model import (
     UpdateRequest,
 )
 from inboxd.settings import Settings
-from tests.conftest import START_MS, FixedClock
+from tests.conftest import START_MS, FixedClock, agent_of
 from tests.support.leaks import keys_of
 from tests.support.mail import Mail, ids, shown
 from tests.support.worker import LEASE_MS, Worker
@@ -80,6 +80,25 @@ async def test_an_unknown_recipient_bounces_with_the_nearest_name(leader: Worker
     with pytest.raises(TaskUnknown) as refusal:
         await leader.open(to="backand")
     assert "backend" in (refusal.value.hint or "")
+
+
+async def test_a_name_that_nobody_has_is_told_at_once_and_waits_for_nothing(leader: Worker) -> None:
+    await leader.open(to=None)
+    misspelt = Worker(leader.broker, agent_of(leader.who, "backand"))
+    for asking in (misspelt.fetched, misspelt.wait_reply, misspelt.watch, misspelt.mark_read, misspelt.claim):
+        with pytest.raises(TaskUnknown) as refusal:
+            await asking()
+        assert "backend" in (refusal.value.hint or "")
+
+
+async def test_fetch_returns_all_that_was_asked_for_because_there_is_no_next_page(
+    leader: Worker, worker: Worker
+) -> None:
+    pages = Settings().page_max + 1
+    for number in range(pages):
+        await leader.open(f"t-{number}", to=None)
+    found = await worker.broker.fetch(worker.who, agent=None, statuses=[], limit=1_000, unread=False)
+    assert len(found.threads) == pages
 
 
 async def test_a_worker_goes_through_the_whole_protocol(leader: Worker, worker: Worker) -> None:

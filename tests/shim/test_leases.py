@@ -208,7 +208,8 @@ def test_a_write_whose_answer_is_lost_is_tried_again_and_changes_once(
             team.leader.ok("cancel", "--thread", thread)
         else:
             given = {"update": ["x"], "reply": ["x"], "done": ["--summary", "x"]}.get(verb, [])
-            team.worker.ok(verb, "--thread", thread, *given)
+            told = team.worker.ok(verb, "--thread", thread, *given).stdout
+            assert "nothing was changed" not in told, "whoever called did it once, and it is done"
         assert proxy.cuts == 1
         if verb == "claim":
             assert leases(team.worker) != [], "the token of the first answer was lost, and came with the second"

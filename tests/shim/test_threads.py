@@ -478,7 +478,9 @@ def test_what_cannot_be_sent_is_not(team: Team, verb: str, flags: list[str], wor
         (["send", "--body", "x", "--run", "r"], "--run has no meaning inside a thread."),
         (["send"], "The message says nothing."),
         (["claim", "--lease-seconds", "0"], "--lease-seconds cannot be `0`."),
-        (["claim", "--lease-seconds", "soon"], "--lease-seconds cannot be `soon`."),
+        (["claim", "--lease-seconds", "soon"], "--lease-seconds cannot be `soon`. Write seconds"),
+        (["update", "--payload-json", "[" * 600 + "]" * 600], "is nested too deep"),
+        (["reply", "--payload-json", f'"{70_000 * "x"}"'], "send its path as an artifact."),
         (["renew", "--lease-seconds", "86401"], "It is 1 to 86400."),
         (["renew", "--fencing-token", "none"], "--fencing-token cannot be `none`."),
         (["update", "--fencing-token", "0"], "--fencing-token cannot be `0`."),
@@ -486,6 +488,7 @@ def test_what_cannot_be_sent_is_not(team: Team, verb: str, flags: list[str], wor
         (["cancel", "why"], "does not know what to do with `why`"),
         (["show", "m-1"], "A message and a thread are named."),
         (["wait-reply", "--kinds", "gossip"], "--kinds cannot be `gossip`."),
+        (["wait-reply", "--kinds", ""], "--kinds is empty."),
         (["wait-reply", "--after-event", "-1"], "--after-event cannot be `-1`."),
         (["wait-reply", "--after-message", "no id"], "--after-message cannot be `no id`."),
         (["wait-reply", "--timeout-seconds", "long"], "--timeout-seconds cannot be `long`."),
@@ -557,6 +560,33 @@ def test_an_agent_that_is_not_named_is_asked_for(team: Team, running: RunningBro
     unknown = operator.run("claim", "--thread", team.opened(), "--agent", f"{team.name('worker')}x", "--json")
     assert (unknown.code, unknown.error["code"]) == (40, "TASK_UNKNOWN")
     assert team.name("worker") in unknown.error["hint"]
+
+
+def test_a_name_that_nobody_has_waits_for_nothing(team: Team, running: RunningBroker, tmp_path: Path) -> None:
+    thread = team.opened()
+    misspelt = f"{team.name('worker')}x"
+    operator = Inbox(team.binary, tmp_path / "operator", running.url, running.token, {"INBOX_TASK": misspelt})
+    for arguments in (
+        ["fetch"],
+        ["wait-reply", "--thread", thread],
+        ["watch", "--threads"],
+        ["watch"],
+        ["claim", "--thread", thread],
+    ):
+        told = operator.run(*arguments, "--json")
+        assert (told.code, told.error["code"]) == (40, "TASK_UNKNOWN"), arguments
+        assert team.name("worker") in told.error["hint"]
+
+
+def test_a_question_is_mail_to_a_leader_that_was_never_declared(
+    team: Team, running: RunningBroker, tmp_path: Path
+) -> None:
+    boss = team.name("boss")
+    operator = Inbox(team.binary, tmp_path / "boss", running.url, running.token, {"INBOX_TASK": boss})
+    thread = operator.said("send", "--to", team.name("worker"), "--subject", "s")["thread"]["thread_id"]
+    team.worker.ok("claim", "--thread", thread)
+    team.worker.ok("update", "--thread", thread, "--status", "blocked", "--body", "Which Safari?")
+    assert "| Which Safari?" in operator.ok("check").stdout
 
 
 def test_an_operators_worker_writes_under_its_own_name_and_lease(

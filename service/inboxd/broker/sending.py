@@ -32,6 +32,8 @@ from inboxd.model import (
 
 READ_AT_ONCE = 200
 """Tasks read in one script call, so that a broadcast to all never blocks the store for long."""
+OR_CREATE = "Declare it first, or send with `create`."
+"""The hint of an unknown recipient with no near name, where the sender may have it declared."""
 
 
 class SendAnswer(NamedTuple):
@@ -63,7 +65,7 @@ class Sending(Room):
                 **self._shared_arguments(new),
             )
         except TaskUnknown as refusal:
-            raise await self._bounced(who.namespace, task, refusal) from None
+            raise await self._bounced(who.namespace, task, refusal, otherwise=OR_CREATE) from None
         except HopsExceeded as refusal:
             raise HopsExceeded(refusal.message, hint="Ask the person, or start afresh without reply_to.") from None
         if duplicate:
@@ -162,7 +164,7 @@ class Sending(Room):
             )
         except TaskUnknown as refusal:
             unknown = refusal.message.removeprefix("No task ").removesuffix(" was declared.")
-            raise await self._bounced(who.namespace, unknown, refusal) from None
+            raise await self._bounced(who.namespace, unknown, refusal, otherwise=OR_CREATE) from None
         answers = [
             SendAnswer(StoredMessage(*row), bool(duplicate), pending, self.settle_state(state, heard), [])
             for pending, state, heard, row in rows
@@ -180,10 +182,7 @@ class Sending(Room):
         limit = self.settings.body_bytes_max
         # A character takes four bytes at most: most bodies need not be encoded to be measured.
         if len(new.body) * 4 > limit and len(new.body.encode()) > limit:
-            raise BodyTooLarge(
-                f"The body is larger than {limit} bytes.",
-                hint="Put it in a file and send its path as an artifact.",
-            )
+            raise BodyTooLarge(f"The body is larger than {limit} bytes.")
         if new.payload is not None:
             try:
                 size = json_size(new.payload)
@@ -252,9 +251,11 @@ class Sending(Room):
         if (await self.store.counters(namespace, task))[0] is None:
             raise await self._bounced(namespace, task, TaskUnknown(f"No task {task} was declared."))
 
-    async def _bounced(self, namespace: str, task: str, refusal: TaskUnknown) -> TaskUnknown:
+    async def _bounced(
+        self, namespace: str, task: str, refusal: TaskUnknown, *, otherwise: str = "Declare it first."
+    ) -> TaskUnknown:
         near = nearest(task, await self.store.task_ids(namespace, 5_000))
-        hint = f"Did you mean {', '.join(near)}?" if near else "Declare it first, or send with `create`."
+        hint = f"Did you mean {', '.join(near)}?" if near else otherwise
         return TaskUnknown(refusal.message, hint=hint)
 
 

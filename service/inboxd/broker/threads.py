@@ -19,7 +19,7 @@ from inboxd.broker.cursors import read_cursor, write_cursor
 from inboxd.broker.history import History
 from inboxd.broker.naming import mint_id
 from inboxd.broker.permission import agent_of, may_read_all, sender_of
-from inboxd.broker.sending import SendAnswer, content_hash
+from inboxd.broker.sending import OR_CREATE, SendAnswer, content_hash
 from inboxd.broker.tasks import LOUDEST
 from inboxd.errors import Forbidden, InvalidRequest, MessageIdReused, ReceiptLost, TaskUnknown
 from inboxd.model import (
@@ -56,7 +56,7 @@ POOL: Final = "*"
 SCAN_MAX: Final = 2_000
 """Rows one page of a filtered list looks at, at most."""
 FETCHED_MAX: Final = 1_000
-"""Threads of one list that a fetch looks at, most urgent first."""
+"""Threads that a fetch returns, and of each list that it looks at, most urgent first."""
 PAGE_CHARS: Final = 1_000_000
 """Text in one page of a thread's history, about."""
 EVENTS_MAX: Final = 100
@@ -141,7 +141,7 @@ class Threads(History):
                 **given,
             )
         except TaskUnknown as refusal:
-            raise await self._bounced(who.namespace, new.to or "", refusal) from None
+            raise await self._bounced(who.namespace, new.to or "", refusal, otherwise=OR_CREATE) from None
         return self._said(who, message_id, duplicate, row, message, viewer=sender_task)
 
     async def claim(self, who: Identity, thread_id: str, want: ClaimRequest) -> Thread:
@@ -280,13 +280,15 @@ class Threads(History):
     ) -> ThreadRows:
         """The work there is for an agent. Changes nothing and grants nothing."""
         agent = agent_of(who, agent)
+        await self._known(who.namespace, agent)
         now_ms, seq, rows = await self.store.run(
             "fetch",
             who.namespace,
             now_ms=self.clock.for_scripts,
             agent=agent,
             statuses=",".join(statuses),
-            limit=min(limit, self.settings.page_max),
+            # No page: there is no next one, so all that is asked for must come.
+            limit=min(limit, FETCHED_MAX),
             unread=unread,
             scan_max=FETCHED_MAX,
         )
@@ -352,6 +354,7 @@ class Threads(History):
     async def mark_read(self, who: Identity, thread_id: str, read: MarkReadRequest) -> Thread:
         """Move an agent's read cursor. Nothing else ever does."""
         agent = agent_of(who, read.agent)
+        await self._known(who.namespace, agent)
         row = await self.store.run(
             "mark_read",
             who.namespace,
@@ -369,6 +372,8 @@ class Threads(History):
         As mail it is taken by this: its hook does not show it again.
         """
         agent = agent_of(who, want.agent)
+        # A name nobody has would wait for ever.
+        await self._known(who.namespace, agent)
         if not want.wait_ms:
             return await self._next_reply(who, thread_id, agent, want)
         async with self.waiting.for_thread(who.namespace, thread_id, self._bounded(want.wait_ms)) as news:
@@ -444,6 +449,8 @@ class Threads(History):
         agent = want.agent
         if not may_read_all(who):
             agent = agent_of(who, agent)
+        if agent:
+            await self._known(who.namespace, agent)
         agents = [agent, POOL] if agent else []
         after = want.after_event
         async with self.waiting.for_threads_of(who.namespace, agents or [""], self._bounded(want.wait_ms)) as news:
