@@ -157,7 +157,7 @@ class Write:
 
 STEPS = st.sampled_from(
     ["open"] * 3 + ["claim"] * 4 + ["update"] * 3 + ["ask"] * 3 + ["reply"] * 6 + ["finish"] * 2 + ["cancel", "renew", "renew"]
-    + ["wait"] * 5 + ["pull"] * 2 + ["settle"] * 2 + ["pass_time"] * 3 + ["say_again"] * 3 + ["claim_again", "mark_read", "look"]
+    + ["wait"] * 5 + ["pull"] * 2 + ["settle"] * 2 + ["pass_time"] * 3 + ["say_again"] * 3 + ["claim_again", "renew_again", "renew_again", "mark_read", "look"]
 )  # fmt: skip
 
 
@@ -290,7 +290,17 @@ class Office(RuleBasedStateMachine):
     def renew(self, draw: Draw) -> None:
         job = self._job(draw, held=True)
         agent, token = self._agent(draw, job.holder), self._token(draw, job)
-        renew_id = draw(st.sampled_from([None, *sorted(job.renewals), self.new_id("r")]))
+        self._renew(job, agent, token, draw(st.sampled_from([None, *sorted(job.renewals), self.new_id("r")])))
+
+    def renew_again(self, draw: Draw) -> None:
+        """By its holder, in time and however much of it has passed since: the lease is as long as it was."""
+        held = [job for job in self.jobs if job.renewals and job.live(self.now_ms)]
+        if held:
+            job = draw(st.sampled_from(held))
+            self.clock.pass_ms(draw(st.sampled_from([0, 1, 500])))
+            self._renew(job, job.holder, job.fence, draw(st.sampled_from(sorted(job.renewals))))
+
+    def _renew(self, job: Job, agent: str, token: int, renew_id: str | None) -> None:
         want = RenewRequest(fencing_token=token, renew_id=renew_id, lease_ms=30_000)
         renewing = self.broker.renew(self.who(agent), job.thread_id, want)
         if error := job.lost(agent, token, self.now_ms):
