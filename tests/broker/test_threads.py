@@ -85,7 +85,7 @@ async def test_an_unknown_recipient_bounces_with_the_nearest_name(leader: Worker
 async def test_a_name_that_nobody_has_is_told_at_once_and_waits_for_nothing(leader: Worker) -> None:
     await leader.open(to=None)
     misspelt = Worker(leader.broker, agent_of(leader.who, "backand"))
-    for asking in (misspelt.fetched, misspelt.wait_reply, misspelt.watch, misspelt.mark_read, misspelt.claim):
+    for asking in (misspelt.wait_reply, misspelt.mark_read, misspelt.claim):
         with pytest.raises(TaskUnknown) as refusal:
             await asking()
         assert "backend" in (refusal.value.hint or "")

@@ -280,7 +280,6 @@ class Threads(History):
     ) -> ThreadRows:
         """The work there is for an agent. Changes nothing and grants nothing."""
         agent = agent_of(who, agent)
-        await self._known(who.namespace, agent)
         now_ms, seq, rows = await self.store.run(
             "fetch",
             who.namespace,
@@ -449,8 +448,6 @@ class Threads(History):
         agent = want.agent
         if not may_read_all(who):
             agent = agent_of(who, agent)
-        if agent:
-            await self._known(who.namespace, agent)
         agents = [agent, POOL] if agent else []
         after = want.after_event
         async with self.waiting.for_threads_of(who.namespace, agents or [""], self._bounded(want.wait_ms)) as news:
