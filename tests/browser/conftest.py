@@ -1,19 +1,25 @@
 """The dashboard in a real browser, on a real broker process. One browser and one broker serve most tests; each has tasks of its own.
 
 A page that complains (an error on the console, a request that leaves this machine, a policy that was broken, a dialog) fails its test.
+
+Playwright's loop counts as running in its thread for as long as Playwright lives, and no other loop runs there meanwhile. So it lives
+in a thread of its own, and these tests with it, from their fixtures to their teardown: the others never meet it.
 """
 
 from __future__ import annotations
 
 import itertools
 import re
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+from _pytest.runner import runtestprotocol
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from tests.support.brokers import RunningBroker, running_broker
@@ -25,15 +31,29 @@ ONE_HALF = ("test_axe", "test_hostile", "test_keyboard", "test_sending")
 PRIVATE = re.compile(r"^(?:https?|blob|data|about|chrome)(?:://127\.0\.0\.1(?::\d+)?(?:/|$)|:)")
 
 
+HERE = Path(__file__).parent
+_stage = ThreadPoolExecutor(1, thread_name_prefix="browser")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
     for item in items:
-        if item.path.is_relative_to(here):
+        if item.path.is_relative_to(HERE):
             half = "one" if item.path.stem in ONE_HALF else "other"
             item.add_marker(pytest.mark.xdist_group(f"browser-{half}"))
-            item.add_marker(pytest.mark.timeout(240))
+            # By a thread: the signal would interrupt the one that waits, and not the one that hangs.
+            item.add_marker(pytest.mark.timeout(240, method="thread"))
             if find_chromium() is None:
                 item.add_marker(pytest.mark.skip(reason=NOT_TESTED))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    if not item.path.is_relative_to(HERE):
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    _stage.submit(runtestprotocol, item, nextitem=nextitem).result()
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
 
 
 @dataclass
@@ -117,24 +137,32 @@ class Desk:
         self.complaints[:] = said
 
     def sign_in(self, token: str | None = None) -> None:
-        page = self.open("/login", live=False)
-        page.fill("#token", token or self.team.user)
-        page.click("button.primary")
-        page.wait_for_selector("main.view")
-        page.close()
+        """As the login's form does it, but without a page: most tests begin behind it."""
+        with self.team.broker.client() as form:
+            fields = {"token": token or self.team.user}
+            answer = form.post("/login", data=fields, headers={"origin": self.url, "authorization": ""})
+            assert answer.status_code == 303, answer.text
+            self.context.add_cookies(
+                [{"name": name, "value": value, "url": self.url} for name, value in form.cookies.items()]
+            )
 
 
 def team_at(broker: RunningBroker) -> Team:
     return Team(broker, broker.mint("admin"), broker.mint("user"))
 
 
-# Of the package and not of the session: while Playwright lives, no other loop may run in this process.
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
-        yield launched
+    playwright = sync_playwright().start()
+    launched = playwright.chromium.launch(executable_path=find_chromium(), args=FLAGS)
+
+    def end() -> None:
         launched.close()
+        playwright.stop()
+
+    yield launched
+    # A run that is cut short ends its fixtures in the main thread.
+    end() if threading.current_thread().name.startswith("browser") else _stage.submit(end).result()
 
 
 @pytest.fixture(scope="package")

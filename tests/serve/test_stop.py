@@ -14,7 +14,7 @@ import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.brokers import RunningBroker, running_broker
+from tests.support.brokers import NO_TLS, RunningBroker, running_broker
 from tests.support.servers import find_server_binary, poll_until, private_server
 
 STOP_WITHIN_S = 1.0
@@ -80,7 +80,7 @@ def test_a_running_request_finishes_before_the_broker_ends(tmp_path: Path, calle
 
 def answers(broker: RunningBroker) -> bool:
     try:
-        return httpx2.get(f"{broker.url}/healthz", timeout=5).status_code == 200
+        return httpx2.get(f"{broker.url}/healthz", timeout=5, **NO_TLS).status_code == 200
     except httpx2.HTTPError:
         return False
 

@@ -66,7 +66,7 @@ def bug(request_id: str) -> InboxdError:
     return InboxdError("Something went wrong inside inboxd.", hint=f"The log has the details under {request_id}.")
 
 
-async def _answer(request: Request, error: Exception) -> Response:
+async def answer(request: Request, error: Exception) -> Response:
     problem = of(error) or bug(request.scope["request_id"])
     response = Response(problem_bytes(problem), status_code=problem.status)
     for name, value in problem_headers(problem):
@@ -79,4 +79,4 @@ async def _answer(request: Request, error: Exception) -> Response:
 
 def install(app: FastAPI) -> None:
     for kind in (InboxdError, RequestValidationError, ValidationError, HTTPException, Exception):
-        app.add_exception_handler(kind, _answer)
+        app.add_exception_handler(kind, answer)

@@ -45,7 +45,7 @@ def charts(minutes: list[Minute], pending: int) -> list[Chart]:
             f"{pending:,} messages wait now; at most {max(waiting):,} waited in the last hour.",
         ),
         _chart(
-            "latency", "Delivery time", took(mean) if delivered else "none", "mean of the hour", waited,
+            "latency", "Delivery time", took(mean) if delivered else "none", "mean of the hour" if delivered else "delivered in the last hour", waited,
             f"{delivered:,} messages were delivered in the last hour, after {took(mean)} in the mean." if delivered
             else "No message was delivered in the last hour.",
         ),

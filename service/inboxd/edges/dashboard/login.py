@@ -28,13 +28,16 @@ async def login(
 ) -> Response:
     names_of(request).check(request)
     onward = own_path(next)
+    ended = False
     if not code:
         try:
             await session_of(request)
             return RedirectResponse(onward, 303, headers=HEADERS)
+        except TokenInvalid:
+            ended = True
         except InboxdError:
             pass  # not signed in, which is why one comes here
-    return _page(request, code, onward)
+    return _page(request, code, onward, ended=ended)
 
 
 @pages.post("/login")
@@ -72,7 +75,16 @@ async def log_out(request: Request, form: OwnForm) -> Response:
     return response
 
 
-def _page(request: Request, code: str, onward: str, *, problem: str = "", status: int = 200) -> Response:
+def _page(
+    request: Request, code: str, onward: str, *, problem: str = "", ended: bool = False, status: int = 200
+) -> Response:
     return answer(
-        request, "login.html", status=status, code=code, onward=onward, problem=problem, theme=theme_of(request)
+        request,
+        "login.html",
+        status=status,
+        code=code,
+        onward=onward,
+        problem=problem,
+        ended=ended,
+        theme=theme_of(request),
     )

@@ -18,7 +18,7 @@ from inboxd import model
 from inboxd.edges.dashboard.rendering import HEADERS, answer, theme_of
 from inboxd.edges.problems import of
 from inboxd.edges.sessions import FORM_FIELD, Session, check_form, names_of, session_of
-from inboxd.errors import InvalidRequest, TokenInvalid, TokenMissing
+from inboxd.errors import InboxdError, InvalidRequest, TokenInvalid, TokenMissing
 
 FORM_BYTES_MAX: Final = 1_048_576
 
@@ -38,9 +38,13 @@ class PageRoute(APIRoute):
                 problem = of(error)
                 if problem is None:
                     raise
-                return answer(request, "problem.html", status=problem.status, problem=problem, theme=theme_of(request))
+                return page_of(request, problem)
 
         return page
+
+
+def page_of(request: Request, problem: InboxdError) -> Response:
+    return answer(request, "problem.html", status=problem.status, problem=problem, theme=theme_of(request))
 
 
 class PartRoute(APIRoute):

@@ -1,22 +1,15 @@
-// <activity-feed>: everything that happens, newest first. It can be held still; then it counts what came meanwhile.
-import { again, flash, part } from "./rows.js";
+// <activity-feed>: everything that happens, newest first, without a hole. It can be held still; then it counts what came meanwhile.
+import { Soon, anew, flash, part } from "./rows.js";
 
 const WAIT_MS = 200, ROWS_MAX = 300;
 
 export class ActivityFeed extends HTMLElement {
   connectedCallback() {
-    this.list = this.querySelector("ol");
-    this.newest = Number(this.list.firstElementChild?.dataset.id ?? 0);
-    this.heard = this.newest;
+    this.soon = new Soon(() => this.read(), WAIT_MS);
     this.paused = false;
-    this.waiting = 0;
+    this.begin();
     document.addEventListener("inbox-event", ({ detail }) => this.hear(detail.id));
-    document.addEventListener("inbox-reset", async () => {
-      await again(this);
-      this.list = this.querySelector("ol");
-      this.newest = this.heard = Number(this.list.firstElementChild?.dataset.id ?? 0);
-      this.choose();
-    });
+    anew(this, () => { this.begin(); this.choose(); });
     this.pause = document.getElementById("pause");
     this.pause.hidden = false;
     this.pause.addEventListener("click", () => this.hold(!this.paused));
@@ -33,18 +26,23 @@ export class ActivityFeed extends HTMLElement {
     this.choose();
   }
 
+  begin() {
+    this.list = this.querySelector("ol");
+    this.newest = this.heard = Number(this.list.firstElementChild?.dataset.id ?? 0);
+  }
+
   hear(id) {
     if (id <= this.heard) return;
     this.heard = id;
-    this.waiting += 1;
     if (this.paused) this.tell();
-    else this.timer ??= setTimeout(() => this.read(), WAIT_MS);
+    else this.soon.ask();
   }
 
   tell() {
     const box = this.querySelector(".held-back");
-    box.hidden = !this.paused || !this.waiting;
-    box.firstElementChild.textContent = `${this.waiting} new ${this.waiting === 1 ? "event" : "events"}`;
+    const waiting = this.heard - this.newest; // the log numbers its events without holes
+    box.hidden = !this.paused || !waiting;
+    box.firstElementChild.textContent = `${waiting} new ${waiting === 1 ? "event" : "events"}`;
   }
 
   hold(still) {
@@ -53,28 +51,34 @@ export class ActivityFeed extends HTMLElement {
     this.pause.querySelector("span").textContent = still ? "Go on" : "Pause";
     this.pause.querySelector("use").setAttribute("href", this.pause.querySelector("use").getAttribute("href").replace(/#.*/, still ? "#play" : "#pause"));
     this.tell();
-    if (!still && this.waiting) this.read();
+    if (!still && this.heard > this.newest) this.soon.ask();
   }
 
   async read() {
-    const waiting = this.waiting;
-    this.waiting = 0;
-    try {
-      const found = await part(`${this.dataset.src}?after=${this.newest}`);
-      this.timer = null;
-      const rows = [...found.querySelectorAll("li[data-id]")].filter((row) => Number(row.dataset.id) > this.newest);
-      if (rows.length) this.newest = Number(rows[0].dataset.id);
-      this.list.prepend(...rows);
-      rows.slice(0, 20).forEach(flash);
-      while (this.list.children.length > ROWS_MAX) this.list.lastElementChild.remove();
-      this.querySelector(".none").hidden = this.list.children.length > 0;
-      this.choose();
-    } catch {
-      this.timer = null;
-      this.waiting += waiting;
+    if (this.paused) return;
+    const heard = this.heard;
+    const rows = await this.behind(this.newest);
+    this.newest = Math.max(heard, Number(rows[0]?.dataset.id ?? 0));
+    this.heard = Math.max(this.heard, this.newest);
+    this.list.prepend(...rows);
+    rows.slice(0, 20).forEach(flash);
+    while (this.list.children.length > ROWS_MAX) this.list.lastElementChild.remove();
+    this.querySelector(".none").hidden = this.list.children.length > 0;
+    this.choose();
+  }
+
+  // What the log has behind an event, newest first, as much as may stand here: in answers of the broker's size.
+  async behind(newest) {
+    const rows = [];
+    let before = "";
+    while (rows.length < ROWS_MAX) {
+      const some = [...(await part(`${this.dataset.src}?after=${newest}${before}`)).querySelectorAll("li[data-id]")];
+      rows.push(...some);
+      const oldest = Number(some.at(-1)?.dataset.id ?? 0);
+      if (oldest <= newest + 1) break;
+      before = `&before=${oldest}`;
     }
-    this.tell();
-    if (this.waiting && !this.paused) this.timer ??= setTimeout(() => this.read(), WAIT_MS);
+    return rows;
   }
 
   choose() {

@@ -1,23 +1,17 @@
 // <attention-list>: what needs a person. Read anew as a whole when something happened, and changed only where it differs.
-import { part, swap } from "./rows.js";
+import { Soon, part, swap } from "./rows.js";
 
 const WAIT_MS = 400;
 
 export class AttentionList extends HTMLElement {
   connectedCallback() {
-    const later = () => { this.timer ??= setTimeout(() => this.read(), WAIT_MS); };
-    document.addEventListener("inbox-event", later);
-    document.addEventListener("inbox-reset", later);
+    const soon = new Soon(() => this.read(), WAIT_MS);
+    document.addEventListener("inbox-event", () => soon.ask());
+    document.addEventListener("inbox-reset", () => soon.ask());
   }
 
   async read() {
-    try {
-      const found = [...(await part(this.dataset.src)).querySelectorAll("li.need")];
-      this.timer = null;
-      this.show(found);
-    } catch {
-      this.timer = null;
-    }
+    this.show([...(await part(this.dataset.src)).querySelectorAll("li.need")]);
   }
 
   show(found) {

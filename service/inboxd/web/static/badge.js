@@ -1,7 +1,8 @@
 // Badge: how much waits for the person: beside the views' names, in the tab's title and on its icon.
 
+import { Soon, answer } from "./rows.js";
+
 const WAIT_MS = 700;
-let timer = null;
 
 function show(view, count, loud) {
   const badge = document.querySelector(`[data-count="${view}"]`);
@@ -19,26 +20,20 @@ function inbox(count) {
 }
 
 async function read() {
-  timer = null;
-  try {
-    const response = await fetch("/ui/counts");
-    if (!response.ok) return;
-    const counts = await response.json();
-    show("inbox", counts.inbox, counts.urgent > 0);
-    inbox(counts.inbox);
-    show("attention", counts.attention);
-  } catch {
-    // Asked again with the next event.
-  }
+  const counts = await (await answer("/ui/counts", "application/json")).json();
+  show("inbox", counts.inbox, counts.urgent > 0);
+  inbox(counts.inbox);
+  show("attention", counts.attention);
 }
 
 export function start() {
+  const soon = new Soon(read, WAIT_MS);
   document.addEventListener("inbox-event", ({ detail }) => {
     if (detail.task === "user" && typeof detail.pending === "number") {
       show("inbox", detail.pending);
       inbox(detail.pending);
     }
-    timer ??= setTimeout(read, WAIT_MS);
+    soon.ask();
   });
-  document.addEventListener("inbox-reset", () => { timer ??= setTimeout(read, WAIT_MS); });
+  document.addEventListener("inbox-reset", () => soon.ask());
 }

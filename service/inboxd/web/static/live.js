@@ -1,4 +1,5 @@
-// Live: what happens, told to this page. Elements listen for `inbox-event`, `inbox-reset` and `inbox-touch` on the document.
+// Live: what happens, told to this page. Elements listen for `inbox-event`, `inbox-reset`, `inbox-live` and `inbox-touch`
+// on the document.
 import { Stream } from "./stream.js";
 
 const EVENTS = "/ui/events";
@@ -14,6 +15,7 @@ function show(state) {
   const link = document.getElementById("link-state");
   link.dataset.state = state;
   link.querySelector(".link-words").textContent = WORDS[state];
+  if (state === "live") document.dispatchEvent(new CustomEvent("inbox-live"));
   if (state === "signed-out") location.assign(`/login?next=${encodeURIComponent(location.pathname + location.search)}`);
   clearTimeout(banner);
   const box = document.getElementById("banner");

@@ -1,6 +1,6 @@
 // <message-list>: messages of a task, a thread or a search, and <person-inbox>, the person's own. New ones come by themselves,
 // changed ones are fetched alone, older ones when one gets there. Never more than a few hundred stand in the page.
-import { Batch, again, flash, part, swap } from "./rows.js";
+import { Batch, anew, flash, part, swap } from "./rows.js";
 
 const OLDER_BY_ITSELF = 150; // then the link leads to a page of its own
 const ROWS_MAX = 300;
@@ -13,7 +13,7 @@ export class MessageList extends HTMLElement {
     this.addEventListener("click", (event) => this.clicked(event));
     document.addEventListener("inbox-event", ({ detail }) => this.hear(detail));
     document.addEventListener("inbox-touch", ({ detail }) => this.hear(detail));
-    document.addEventListener("inbox-reset", async () => { await again(this); this.watch(); });
+    anew(this, () => this.watch());
   }
 
   get list() {

@@ -1,32 +1,24 @@
 // <task-about>, <thread-about>, <live-charts>: small panels that are read anew when what they show may have changed.
-import { part, tasksOf } from "./rows.js";
+import { Soon, part, tasksOf } from "./rows.js";
 
 class Panel extends HTMLElement {
   waitMs = 250;
   everyMs = 15_000;
 
   connectedCallback() {
-    document.addEventListener("inbox-event", ({ detail }) => this.concerns(detail) && this.later());
-    document.addEventListener("inbox-reset", () => this.later());
-    setInterval(() => document.hidden || this.later(), this.everyMs);
+    const soon = new Soon(() => this.read(), this.waitMs);
+    document.addEventListener("inbox-event", ({ detail }) => this.concerns(detail) && soon.ask());
+    document.addEventListener("inbox-reset", () => soon.ask());
+    setInterval(() => document.hidden || soon.ask(), this.everyMs);
   }
 
   concerns() {
     return false;
   }
 
-  later() {
-    this.timer ??= setTimeout(() => this.read(), this.waitMs);
-  }
-
   async read() {
-    try {
-      this.replaceChildren(await part(this.dataset.src));
-      this.shown?.();
-    } catch {
-      // It stays as it was; the stream says whether the broker is away.
-    }
-    this.timer = null;
+    this.replaceChildren(await part(this.dataset.src));
+    this.shown?.();
   }
 }
 

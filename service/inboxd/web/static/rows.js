@@ -1,20 +1,51 @@
 // Rows: fetching parts of a page and putting them in place, without taking anything out of anybody's hands.
 
+const AGAIN_MS = 1_000, AGAIN_MS_MAX = 8_000, ANSWER_MS_MAX = 20_000;
+
+export class Soon {
+  // Does its work a moment after it was asked to, once for all who asked, and tries again until it is done: a page that was told
+  // of something shows it, even if the broker went away in between.
+  constructor(work, waitMs) {
+    this.work = work;
+    this.waitMs = waitMs;
+    this.failures = 0;
+    document.addEventListener("inbox-live", () => this.failures && this.timer && this.run());
+  }
+
+  ask() {
+    this.asked = true;
+    if (!this.running) this.timer ??= setTimeout(() => this.run(), this.waitMs);
+  }
+
+  async run() {
+    clearTimeout(this.timer);
+    this.timer = null;
+    this.running = true;
+    this.asked = false;
+    try {
+      await this.work();
+      this.failures = 0;
+    } catch (error) {
+      this.failures = error instanceof Refused ? 0 : this.failures + 1;
+    }
+    this.running = false;
+    if (this.failures) this.timer = setTimeout(() => this.run(), Math.min(AGAIN_MS * 2 ** (this.failures - 1), AGAIN_MS_MAX));
+    else if (this.asked) this.ask();
+  }
+}
+
 export class Batch {
   // Gathers ids for a moment and hands them over together; one handing-over at a time.
   constructor(flush, waitMs = 120, most = 60) {
     this.flush = flush;
-    this.waitMs = waitMs;
     this.most = most;
     this.ids = new Set();
-    this.running = false;
+    this.soon = new Soon(() => this.run(), waitMs);
   }
 
   add(...ids) {
     ids.forEach((id) => id && this.ids.add(id));
-    if (this.running || !this.ids.size) return;
-    this.running = true;
-    setTimeout(() => this.run(), this.waitMs);
+    if (this.ids.size) this.soon.ask();
   }
 
   async run() {
@@ -22,20 +53,28 @@ export class Batch {
     some.forEach((id) => this.ids.delete(id));
     try {
       await this.flush(some);
-    } catch {
-      // The stream says that the broker is away, and the lists are read anew when it is back.
+    } catch (error) {
+      if (!(error instanceof Refused)) some.forEach((id) => this.ids.add(id));
+      throw error;
+    } finally {
+      if (this.ids.size) this.soon.ask();
     }
-    this.running = false;
-    if (this.ids.size) this.add(...this.ids);
   }
+}
+
+// The broker answered, and asking again would change nothing: what was asked for is gone, or not this session's to see.
+export class Refused extends Error {}
+
+export async function answer(url, accept) {
+  const response = await fetch(url, { headers: { accept }, signal: AbortSignal.timeout(ANSWER_MS_MAX) });
+  if (response.ok) return response;
+  throw response.status < 500 ? new Refused(String(response.status)) : new Error(String(response.status));
 }
 
 // A part of the page, as elements. Our own server rendered it, with everything of others' escaped.
 export async function part(url) {
-  const response = await fetch(url, { headers: { accept: "text/html" } });
-  if (!response.ok) throw new Error(String(response.status));
   const template = document.createElement("template");
-  template.innerHTML = await response.text();
+  template.innerHTML = await (await answer(url, "text/html")).text();
   return template.content;
 }
 
@@ -70,13 +109,21 @@ export function flash(row) {
   row.addEventListener("animationend", () => row.classList.remove("fresh"), { once: true });
 }
 
-// Read an element of this page anew, whole: after a gap that nothing else can fill.
-export async function again(element) {
-  const response = await fetch(location.href, { headers: { accept: "text/html" } });
-  if (!response.ok || response.redirected) return;
-  const page = new DOMParser().parseFromString(await response.text(), "text/html");
-  const same = page.querySelector(element.localName);
-  if (same && !busy(element)) element.replaceChildren(...same.childNodes);
+// Read an element of this page anew, whole, after a gap that nothing else can fill. Words being typed in it come back by themselves:
+// every box to write in keeps its draft.
+export function anew(element, after = () => {}) {
+  const soon = new Soon(async () => {
+    const response = await answer(location.href, "text/html");
+    if (response.redirected) return;
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    const same = page.querySelector(element.localName);
+    if (!same) return;
+    const held = element.contains(document.activeElement) ? document.activeElement.id : "";
+    element.replaceChildren(...same.childNodes);
+    if (held) document.getElementById(held)?.focus({ preventScroll: true });
+    after();
+  }, 0);
+  document.addEventListener("inbox-reset", () => soon.ask());
 }
 
 // What a task's event is about: whose row changed.

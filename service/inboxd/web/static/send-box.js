@@ -16,7 +16,8 @@ export class SendBox extends HTMLElement {
     this.field.addEventListener("keydown", (event) => this.key(event));
     this.field.addEventListener("input", () => { this.grow(); this.keep(); });
     this.form.priority?.addEventListener("change", () => { this.explain(); this.keep(); });
-    this.closest("details")?.addEventListener("toggle", ({ target }) => target.open && this.field.focus());
+    this.details = this.closest("details");
+    this.details?.querySelector("summary").addEventListener("click", (event) => this.open(event));
     this.restore();
     this.explain();
   }
@@ -46,8 +47,7 @@ export class SendBox extends HTMLElement {
     this.field.value = draft.body;
     this.form.message_id.value = draft.id;
     if (draft.priority && this.form.priority) this.form.priority.value = draft.priority;
-    const details = this.closest("details");
-    if (details) details.open = true;
+    if (this.details) this.details.open = true;
     this.grow();
   }
 
@@ -65,7 +65,18 @@ export class SendBox extends HTMLElement {
     this.classList.toggle("urgent", urgent);
   }
 
+  // At once and not when the browser tells that it is open: whoever types on loses no letter.
+  open(event) {
+    event.preventDefault();
+    this.details.open = true;
+    this.field.focus();
+  }
+
   key(event) {
+    if (event.key === "Escape" && this.details) {
+      this.details.open = false;
+      this.details.querySelector("summary").focus();
+    }
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
     this.form.requestSubmit();
@@ -104,8 +115,7 @@ export class SendBox extends HTMLElement {
     this.grow();
     if (this.form.priority) this.form.priority.value = "normal";
     this.explain();
-    const details = this.closest("details");
-    if (details) details.open = false;
+    if (this.details) this.details.open = false;
     else this.field.focus();
   }
 }

@@ -1,16 +1,17 @@
 // <task-list>: all tasks, most urgent first. A row that changes is fetched alone and moved to its place.
-import { Batch, again, flash, part, swap, tasksOf } from "./rows.js";
+import { Batch, anew, flash, part, swap, tasksOf } from "./rows.js";
 
 const HEARD_EVERY_MS = 15_000; // being heard makes no event, so rows in sight are asked for now and then
 
 export class TaskList extends HTMLElement {
   connectedCallback() {
+    if ("empty" in this.dataset) return this.begin();
     this.batch = new Batch((names) => this.fetch(names));
     this.inSight = new Set();
     this.sight = new IntersectionObserver((seen) => seen.forEach(({ target, isIntersecting }) => this.inSight[isIntersecting ? "add" : "delete"](target.dataset.id)));
     this.rows().forEach((row) => this.sight.observe(row));
     document.addEventListener("inbox-event", ({ detail }) => this.hear(detail));
-    document.addEventListener("inbox-reset", async () => { await again(this); this.filter(); });
+    anew(this, () => { this.rows().forEach((row) => this.sight.observe(row)); this.filter(); });
     setInterval(() => document.hidden || this.batch.add(...this.inSight), HEARD_EVERY_MS);
     this.addEventListener("pointerleave", () => this.settle());
     this.addEventListener("focusout", () => setTimeout(() => this.settle()));
@@ -25,11 +26,13 @@ export class TaskList extends HTMLElement {
     return [...this.querySelectorAll("li[data-id]")];
   }
 
+  // A page without tasks becomes one with tasks.
+  begin() {
+    document.addEventListener("inbox-event", ({ detail }) => detail.type === "task_declared" && detail.task !== "user" && location.reload());
+    document.addEventListener("inbox-reset", () => location.reload());
+  }
+
   hear(event) {
-    if ("empty" in this.dataset) {
-      if (event.type === "task_declared" && event.task !== "user") location.reload();
-      return;
-    }
     this.batch.add(...tasksOf(event));
   }
 

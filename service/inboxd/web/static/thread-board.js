@@ -1,5 +1,5 @@
 // <thread-board>: threads by status. A card that changed is fetched alone and moves to its column.
-import { Batch, again, flash, part, swap } from "./rows.js";
+import { Batch, anew, flash, part, swap } from "./rows.js";
 
 const CLOSED = ["done", "failed", "cancelled"];
 const CLOSED_MAX = 12;
@@ -8,7 +8,7 @@ export class ThreadBoard extends HTMLElement {
   connectedCallback() {
     this.batch = new Batch((ids) => this.fetch(ids));
     document.addEventListener("inbox-event", ({ detail }) => detail.type.startsWith("thread_") && this.batch.add(detail.thread_id));
-    document.addEventListener("inbox-reset", () => again(this));
+    anew(this);
   }
 
   async fetch(ids) {
