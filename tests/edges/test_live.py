@@ -178,6 +178,7 @@ async def test_filters_leave_out_and_pings_still_carry_the_number_on(api: Api) -
         assert await one.until(began + 4) == [began + 3]
         assert await other.until(began + 4) == []
         assert {frame.type for frame in other.frames} == {"ready", "ping"}
+        assert other.body.count(b"\n\n: ping\nid: ") == len(other.frames) - 1
 
 
 @pytest.mark.parametrize("role", ROLES)

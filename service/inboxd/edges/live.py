@@ -10,8 +10,8 @@
     event: task_message_queued
     data: {"id":42,"type":"task_message_queued","task":"backend","pending":1,…}
 
-`ping` comes now and then, with the number of the last event there was, wanted or not: whoever asked for little still comes back to
-where it left. `reset` says that the log does not reach back to where the reader was: what it knows is to be asked for anew. `closing`
+`ping` comes now and then, a comment that keeps proxies open and the number of the last event there was, wanted or not: whoever asked
+for little still comes back to where it left. `reset` says that the log does not reach back to where the reader was: what it knows is to be asked for anew. `closing`
 is last, and says why. These four are in no log and can be left out of account; their ids cannot. An id without an event would do for
 the letter of the standard, but not every reader takes one over that way.
 """
@@ -151,7 +151,8 @@ async def _hang_up(receive: Receive, follower: Follower) -> None:
 
 def frame(event: Event) -> bytes:
     # JSON has no line break of its own, so a line of the log is a line here.
-    return b"id: %d\nevent: %b\ndata: %b\n\n" % (event.n, event.type.encode(), event.line)
+    comment = b": ping\n" if event.type == "ping" else b""
+    return comment + b"id: %d\nevent: %b\ndata: %b\n\n" % (event.n, event.type.encode(), event.line)
 
 
 def rendered(batches: list[Batch]) -> bytes:
