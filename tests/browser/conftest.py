@@ -35,6 +35,7 @@ HERE = Path(__file__).parent
 _stage = ThreadPoolExecutor(1, thread_name_prefix="browser")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist, which writes the groups into the names of tests
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):

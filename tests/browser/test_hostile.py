@@ -113,12 +113,29 @@ def test_a_hundred_kilobytes_are_folded_and_unfolded_without_a_stall(desk: Desk,
 def test_one_endless_word_does_not_widen_the_page(desk: Desk, team: Team) -> None:
     task = team.task(title="x" * 300)
     team.send(task, "y" * 1_900, subject="z" * 300)
+    name = "n" * 64
+    team.post("/v1/tasks", {"task": name})
+    team.send(
+        "user",
+        "w" * 300,
+        **{"from": f"task:{name}", "kind": "question", "awaiting_response": True, "priority": "urgent"},
+    )
+    team.post("/v1/threads", {"subject": "s" * 200, "to": name, "body": "v" * 300, "from": "user"})
     page = desk.open(f"/tasks/{task}")
-    for path in (f"/tasks/{task}", "/", "/activity?q=yyyy"):
+    for path in (
+        f"/tasks/{task}",
+        f"/tasks/{name}",
+        "/",
+        "/inbox",
+        "/attention",
+        "/threads",
+        "/activity",
+        "/activity?q=yyyy",
+    ):
+        page.goto(desk.url + path)
         for width in (1440, 390):
             page.set_viewport_size({"width": width, "height": 800})
-            page.goto(desk.url + path)
-            assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+            assert page.evaluate("() => document.documentElement.scrollWidth") <= width, path
 
 
 def test_the_watch_over_pages_sees_what_it_should(desk: Desk, team: Team) -> None:

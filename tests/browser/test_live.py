@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.browser.conftest import Desk, Team, team_at
 from tests.support.brokers import running_broker
@@ -75,6 +75,44 @@ def test_a_log_that_was_cut_meanwhile_makes_the_page_read_its_lists_anew(
         broker.start()
         expect(page.locator(f'.task[data-id="{task}"] .badge')).to_have_text("1 normal", timeout=20_000)
         desk.close(forgive=True)
+
+
+def test_what_the_page_was_told_of_shows_even_if_it_could_not_be_read_at_first(desk: Desk, team: Team) -> None:
+    task = team.task()
+    overview, page, attention = desk.open("/"), desk.open(f"/tasks/{task}"), desk.open("/attention")
+    refused: list[str] = []
+
+    def refuse(route: Route) -> None:
+        refused.append(route.request.url)
+        if len(refused) % 2:
+            route.abort()
+        else:
+            route.fulfill(status=503, body="")
+
+    desk.context.route("**/ui/rows/**", refuse)
+    desk.context.route("**/ui/counts", refuse)
+    team.send(task, "came while nobody could look", priority="urgent")
+    while len(refused) < 6:
+        page.wait_for_timeout(50)
+    desk.context.unroute_all()
+    expect(overview.locator(f'.task[data-id="{task}"] .badge')).to_have_text("1 urgent", timeout=20_000)
+    expect(page.locator(".msg-body").first).to_have_text("came while nobody could look", timeout=20_000)
+    expect(attention.locator(f'.need[data-id="urgent_unread:{task}"]')).to_be_visible(timeout=20_000)
+    desk.complaints.clear()  # the browser itself noted the failed requests
+
+
+def test_the_feed_has_no_hole_however_much_happened_while_it_was_held(desk: Desk, team: Team) -> None:
+    task = team.task()
+    page = desk.open("/activity")
+    page.get_by_role("button", name="Pause").click()
+    with team.api() as client:
+        for number in range(130):  # more than the broker gives in one answer
+            client.post(f"/v1/tasks/{task}/messages", json={"body": f"{number}"}).raise_for_status()
+    expect(page.locator(".held-back")).to_contain_text("130 new events")
+    page.get_by_role("button", name="Go on").click()
+    expect(page.locator(".event").nth(140)).to_be_attached()
+    ids = page.locator(".event").evaluate_all("(all) => all.map((one) => Number(one.dataset.id))")
+    assert ids == list(range(ids[0], ids[0] - len(ids), -1))
 
 
 def test_many_tabs_share_one_stream(desk: Desk, team: Team) -> None:

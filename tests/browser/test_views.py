@@ -129,6 +129,10 @@ def test_the_feed_can_be_held_still(desk: Desk, team: Team) -> None:
     expect(page.locator(".event").first).not_to_have_attribute("data-id", before or "")
     page.locator(".event").first.locator("summary").click()
     expect(page.locator(".event").first.locator("pre")).to_contain_text('"type": "task_message_queued"')
+    event, json = page.locator(".event").first.bounding_box(), page.locator(".event pre").first.bounding_box()
+    assert event
+    assert json
+    assert json["width"] > event["width"] * 0.9
     page.select_option("#feed-kind", label="Threads")
     expect(page.locator(f".event:visible b:text-is('{task}')")).to_have_count(0)
     expect(page).to_have_url(re.compile(r"\?show=thread_$"))
@@ -186,6 +190,7 @@ def test_a_thread_moves_over_the_board_and_is_answered_and_cancelled(desk: Desk,
     expect(page.locator("#body")).to_have_count(0)
     expect(board.locator(f'ul[data-status="closed"] [data-id="{thread}"]')).to_be_visible()
     expect(card).to_contain_text("Changed my mind")
+    expect(card).to_contain_text("cancelled")
 
 
 def test_what_kind_a_word_is_stands_in_one_line(desk: Desk, team: Team) -> None:
@@ -250,6 +255,33 @@ def test_every_page_shows_and_every_form_works_without_a_script(windows: Callabl
     for path in ("/", "/inbox", "/attention", "/threads", "/activity"):
         page.goto(desk.url + path)
         expect(page.get_by_role("heading", level=1)).to_be_visible()
+        expect(page.locator("#link-state")).to_be_hidden()  # nothing on this page is live
+
+
+def test_an_address_that_is_none_gets_a_page_with_a_way_back(desk: Desk, team: Team) -> None:
+    page = desk.context.new_page()
+    for path, words in (("/nowhere", "no page at this address"), ("/tasks/ghost", "No task ghost")):
+        page.goto(desk.url + path)
+        expect(page.get_by_role("heading", level=1)).to_have_text("Not here")
+        expect(page.locator("main")).to_contain_text(words)
+        page.get_by_role("link", name="All tasks").click()
+        expect(page).to_have_url(desk.url + "/")
+    assert page.request.get(desk.url + "/nowhere", headers={"accept": "*/*"}).json()["error"]["code"] == "ROUTE_UNKNOWN"
+    desk.complaints.clear()  # a 404 is noted by the browser
+
+
+def test_whoever_s_session_ended_is_told_so_and_comes_back_to_where_they_were(desk: Desk, team: Team) -> None:
+    task = team.task()
+    page = desk.open(f"/tasks/{task}")
+    cookie = next(one for one in desk.context.cookies() if one["value"].startswith("ibx_"))
+    with team.api() as client:
+        client.delete(f"/v1/tokens/{cookie['value'].split('.')[1]}").raise_for_status()  # type: ignore[typeddict-item]
+    page.wait_for_url("**/login?next=*")
+    expect(page.locator("main")).to_contain_text("Your session has ended")
+    page.fill("#token", team.user)
+    page.press("#token", "Enter")
+    expect(page).to_have_url(f"{desk.url}/tasks/{task}")
+    desk.complaints.clear()  # a 401 is noted by the browser
 
 
 def test_the_page_s_clock_says_what_the_server_s_says(desk: Desk, team: Team) -> None:

@@ -32,7 +32,9 @@ def install(app: FastAPI, settings: Settings) -> None:
         """An address that is no route of ours: a page for whoever opened it in a browser."""
         opened = request.method in SAFE and "text/html" in request.headers.get("accept", "")
         if error.status_code == 404 and opened:
-            return routing.page_of(request, RouteUnknown("There is no page at this address.", hint="It may have been mistyped."))
+            return routing.page_of(
+                request, RouteUnknown("There is no page at this address.", hint="It may have been mistyped.")
+            )
         return await problems.answer(request, error)
 
     @app.get("/static/{version}/{name}", include_in_schema=False)
