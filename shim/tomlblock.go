@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"regexp"
 	"strings"
 )
@@ -11,17 +12,23 @@ import (
 // span is a part of a text.
 type span struct{ start, end int }
 
-// findBlock is the block between two marks, with its marks and line ends; nil when there is none.
+// findBlock is the block between two marks, with its marks and line ends; nil when there is none. A mark is a line of its own
+// that begins where lines begin: one that is indented, or stands in a text that only speaks of it, is somebody's words.
 func findBlock(text []byte, marks [2]string) (*span, *fault) {
 	var found *span
+	spoken := spokenOf(text, marks)
 	begun, at := -1, 0
 	if bytes.HasPrefix(text, byteOrderMark) {
 		at = len(byteOrderMark)
 	}
 	for at < len(text) {
 		end := at + len(lineAt(text, at))
-		line := strings.TrimSpace(string(text[at:end]))
+		line := strings.TrimRight(string(text[at:end]), " \t\r\n")
+		for len(spoken) > 0 && spoken[0].end <= at {
+			spoken = spoken[1:]
+		}
 		switch {
+		case len(spoken) > 0 && spoken[0].start < end:
 		case line == marks[0] && (begun >= 0 || found != nil):
 			return nil, &fault{at, "there are two lines `" + marks[0] + "`"}
 		case line == marks[0]:
@@ -37,6 +44,49 @@ func findBlock(text []byte, marks [2]string) (*span, *fault) {
 		return nil, &fault{begun, "`" + marks[0] + "` has no end"}
 	}
 	return found, nil
+}
+
+// spokenOf are the parts of a text in which marks are only spoken of: code between fences in Markdown, long texts in TOML.
+func spokenOf(text []byte, marks [2]string) []span {
+	if strings.HasPrefix(marks[0], "<!--") {
+		return fencedCode(text)
+	}
+	scan := &tomlScanner{text: text}
+	scan.keys()
+	return scan.long
+}
+
+// fencedCode is what stands between lines of ``` or ~~~; a fence that nobody closes hides nothing.
+func fencedCode(text []byte) []span {
+	var found []span
+	start, fence := 0, ""
+	for at := 0; at < len(text); {
+		line := lineAt(text, at)
+		inner := bytes.TrimLeft(line, " ")
+		mark := leading(inner, '`')
+		if mark == "" {
+			mark = leading(inner, '~')
+		}
+		rest := bytes.TrimSpace(inner[len(mark):])
+		switch {
+		case len(line)-len(inner) > 3 || len(mark) < 3:
+		case fence == "" && (mark[0] == '~' || bytes.IndexByte(rest, '`') < 0):
+			start, fence = at, mark
+		case fence != "" && strings.HasPrefix(mark, fence) && len(rest) == 0:
+			found, fence = append(found, span{start, at + len(line)}), ""
+		}
+		at += len(line)
+	}
+	return found
+}
+
+// leading is how a text begins with one letter again and again.
+func leading(text []byte, letter byte) string {
+	count := 0
+	for count < len(text) && text[count] == letter {
+		count++
+	}
+	return string(text[:count])
 }
 
 // lineAt is the line that begins here, with its end.
@@ -139,60 +189,66 @@ type tomlScanner struct {
 	text  []byte
 	at    int
 	fault *fault
+	long  []span // texts of several lines
 }
 
 // scanTOML lists what a file defines, or says in which line it is none. It is no full reader: it knows strings, brackets and
 // lines, so that it cannot mistake one for another.
 func scanTOML(text []byte) ([]tomlKey, *fault) {
 	scan := &tomlScanner{text: text}
+	found := scan.keys()
+	return found, scan.fault
+}
+
+func (s *tomlScanner) keys() (found []tomlKey) {
+	text := s.text
 	if bytes.HasPrefix(text, byteOrderMark) {
-		scan.at = len(byteOrderMark)
+		s.at = len(byteOrderMark)
 	}
-	var found []tomlKey
 	var table []string
-	for scan.fault == nil {
-		scan.skip(true)
-		if scan.at >= len(text) {
+	for s.fault == nil {
+		s.skip(true)
+		if s.at >= len(text) {
 			break
 		}
-		key := tomlKey{at: scan.at}
-		if text[scan.at] == '[' {
-			scan.at++
-			if key.list = scan.peek() == '['; key.list {
-				scan.at++
+		key := tomlKey{at: s.at}
+		if text[s.at] == '[' {
+			s.at++
+			if key.list = s.peek() == '['; key.list {
+				s.at++
 			}
 			key.header = true
-			key.path = scan.keyPath()
+			key.path = s.keyPath()
 			closing := "]"
 			if key.list {
 				closing = "]]"
 			}
-			if scan.fault == nil && !bytes.HasPrefix(text[scan.at:], []byte(closing)) {
-				scan.fail("a header does not end")
+			if s.fault == nil && !bytes.HasPrefix(text[s.at:], []byte(closing)) {
+				s.fail("a header does not end")
 			}
-			scan.at += len(closing)
+			s.at += len(closing)
 			table = key.path
 		} else {
-			path := scan.keyPath()
-			if scan.fault == nil && scan.peek() != '=' {
-				scan.fail("a line is neither a header nor a key with a value")
+			path := s.keyPath()
+			if s.fault == nil && s.peek() != '=' {
+				s.fail("a line is neither a header nor a key with a value")
 			}
-			scan.at++
-			scan.skip(false)
-			scan.value(0)
+			s.at++
+			s.skip(false)
+			s.value(0)
 			key.path = append(append([]string{}, table...), path...)
 		}
-		if scan.fault != nil {
+		if s.fault != nil {
 			break
 		}
-		scan.skip(false)
-		if scan.at < len(text) && scan.peek() != '\n' && !bytes.HasPrefix(text[scan.at:], []byte("\r\n")) {
-			scan.fail("something stands behind the end of a value")
+		s.skip(false)
+		if s.at < len(text) && s.peek() != '\n' && !bytes.HasPrefix(text[s.at:], []byte("\r\n")) {
+			s.fail("something stands behind the end of a value")
 			break
 		}
 		found = append(found, key)
 	}
-	return found, scan.fault
+	return found
 }
 
 func (s *tomlScanner) fail(words string) {
@@ -233,7 +289,12 @@ func (s *tomlScanner) keyPath() []string {
 		case letter == '"' || letter == '\'':
 			start := s.at
 			s.quoted()
-			path = append(path, string(s.text[min(start+1, len(s.text)):max(start+1, min(s.at, len(s.text))-1)]))
+			name := string(s.text[min(start+1, len(s.text)):max(start+1, min(s.at, len(s.text))-1)])
+			var plain string
+			if letter == '"' && json.Unmarshal([]byte(`"`+name+`"`), &plain) == nil {
+				name = plain // its escapes are JSON's, nearly
+			}
+			path = append(path, name)
 		default:
 			start := s.at
 			for isLetterOrDigit(s.peek()) || s.peek() == '_' || s.peek() == '-' {
@@ -332,6 +393,9 @@ func (s *tomlScanner) quoted() {
 			s.at += len(closing)
 			for extra := 0; long && extra < 2 && s.peek() == quote[0]; extra++ {
 				s.at++ // up to two quotes may stand before the closing three
+			}
+			if long {
+				s.long = append(s.long, span{start, s.at})
 			}
 			return
 		}
