@@ -82,11 +82,13 @@ func runAttach(ctx *context, args []string) int {
 	}
 	work := &attaching{ctx: ctx, site: at, task: ctx.task, peers: read.all("--peer"), hosts: splitHosts(read.all("--host")),
 		wake: read.has("--wake"), remind: read.has("--remind")}
-	release, problem := lockAttach()
-	if problem != nil {
-		return ctx.fail(problem)
+	if !read.has("--dry-run") {
+		release, problem := lockAttach()
+		if problem != nil {
+			return ctx.fail(problem)
+		}
+		defer release()
 	}
-	defer release()
 	if problem := work.prepare(); problem != nil {
 		return ctx.fail(problem)
 	}
@@ -116,6 +118,9 @@ func (ctx *context) worktree(given string) (*site, *problem) {
 	home, _ := os.UserHomeDir()
 	if real, err := filepath.EvalSymlinks(home); err == nil && (real == at.worktree || filepath.Dir(at.worktree) == at.worktree) {
 		return nil, refuseFile("FOLDER_UNFIT", at.worktree+" is no worktree: everything below it would be attached.", "Go to a project, or name it with --dir FOLDER.")
+	}
+	if isGits(at.worktree) {
+		return nil, refuseFile("FOLDER_UNFIT", at.worktree+" is git's own folder, and no worktree.", "Go to a worktree, or name it with --dir FOLDER.")
 	}
 	return at, nil
 }
@@ -337,10 +342,30 @@ func (a *attaching) findTargets() *problem {
 	if refusal != nil {
 		return refusal
 	}
-	if ignore.record != nil || !contains(strings.Fields(string(ignore.current)), "*") {
+	if ignore.record != nil || !endsIgnored(ignore.current, "*") {
 		ignore.edits = []edit{{What: "token", Form: "line", Text: "*"}}
 	}
+	if a.site.git != "" && isTracked(a.site.worktree, ".inbox/config.json") {
+		return refuseFile("FILE_TRACKED", a.config.path+" is in git, so the next commit would publish the token in it.",
+			"`git rm --cached .inbox/config.json` takes it out of git and leaves it here.")
+	}
 	return nil
+}
+
+// endsIgnored says whether a list of what git ignores has this line, and none behind it that takes something back.
+func endsIgnored(list []byte, wanted string) bool {
+	ignored := false
+	for _, line := range strings.Split(string(list), "\n") {
+		line = strings.TrimRight(line, " \t\r")
+		ignored = line == wanted || ignored && !strings.HasPrefix(line, "!")
+	}
+	return ignored
+}
+
+// isTracked asks git, where there is one, whether it keeps a file.
+func isTracked(folder, file string) bool {
+	said, err := git(folder, "ls-files", "--", file)
+	return err == nil && said != ""
 }
 
 // target is the work on one file, found by where it really is: two names may be one file.
@@ -485,6 +510,7 @@ type attached struct {
 
 // carryOut asks the broker for the task and its token, and writes every file.
 func (a *attaching) carryOut() (*attached, *problem) {
+	a.site.sweepRecords()
 	label := "attach " + a.site.worktree
 	if machine, err := os.Hostname(); err == nil {
 		label += " on " + machine
@@ -591,7 +617,8 @@ func (a *attaching) write(token string) *problem {
 	if problem != nil {
 		return problem
 	}
-	if err := commit(append(notes, changes...)); err != nil {
+	sweep(a.targets)
+	if err := commit(notes, changes); err != nil {
 		return refuseFile("FILE_UNUSABLE", "The files could not be written: "+err.Error()+".", "Everything is as it was.")
 	}
 	return nil

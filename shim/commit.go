@@ -1,12 +1,15 @@
-// Many files changed at once: all of them or none. Everything is written beside its place first and put there by renaming; if
-// one cannot be, those before it go back.
+// Many files changed at once: all of them or none. What says how to undo it is written first; then everything is written beside
+// its place and put there by renaming; if one cannot be, those before it go back. What is left by one that was killed is
+// known by its name, and goes with the next attach or detach.
 package main
 
 import (
 	"errors"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 )
 
 // change is one file to be written or dropped.
@@ -36,66 +39,114 @@ func (t *target) change() *change {
 // renameFile can be made to fail by a test.
 var renameFile = os.Rename
 
-// commit makes all changes or none: everything is written beside its place first, and what was put in place goes back if one
-// of them fails.
-func commit(changes []*change) error {
+// commit makes all changes or none, one group after the other: the record that says what to undo is its own group, first when it
+// is written and last when it goes, so that whoever is killed has left word. Asked to stop, it first finishes: that takes no time.
+func commit(groups ...[]*change) error {
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(asked)
 	var folders []string
-	undo := func(done []*change) {
-		for at := len(done) - 1; at >= 0; at-- {
-			one := done[at]
-			if one.existed {
-				if staged, err := stage(one.path, one.before, one.modeNow); err == nil {
-					os.Rename(staged, one.path)
+	var done []*change
+	prepare := func(some []*change) error {
+		for _, one := range some {
+			if one.drop {
+				continue
+			}
+			made, err := makeFolders(filepath.Dir(one.path))
+			folders = append(folders, made...)
+			if err == nil {
+				one.staged, err = stage(one.path, one.after, one.mode)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	place := func(some []*change) error {
+		for _, one := range some {
+			var err error
+			if one.drop {
+				err = os.Remove(one.path)
+				if errors.Is(err, fs.ErrNotExist) {
+					err = nil
 				}
-			} else {
-				os.Remove(one.path)
+			} else if err = renameFile(one.staged, one.path); err == nil {
+				one.staged = ""
 			}
-		}
-		for _, one := range changes {
-			if one.staged != "" {
-				os.Remove(one.staged)
+			if err != nil {
+				return err
 			}
+			done = append(done, one)
 		}
-		for at := len(folders) - 1; at >= 0; at-- {
-			os.Remove(folders[at])
-		}
+		return nil
 	}
-	for _, one := range changes {
-		if one.drop {
-			continue
-		}
-		made, err := makeFolders(filepath.Dir(one.path))
-		folders = append(folders, made...)
+	for _, some := range groups {
+		err := prepare(some)
 		if err == nil {
-			one.staged, err = stage(one.path, one.after, one.mode)
+			err = place(some)
 		}
 		if err != nil {
-			undo(nil)
-			return err
-		}
-	}
-	for at, one := range changes {
-		var err error
-		if one.drop {
-			err = os.Remove(one.path)
-			if errors.Is(err, fs.ErrNotExist) {
-				err = nil
+			for _, one := range some {
+				if one.staged != "" {
+					os.Remove(one.staged)
+				}
 			}
-		} else if err = renameFile(one.staged, one.path); err == nil {
-			one.staged = ""
-		}
-		if err != nil {
-			undo(changes[:at])
+			for at := len(done) - 1; at >= 0; at-- {
+				done[at].putBack()
+			}
+			for at := len(folders) - 1; at >= 0; at-- {
+				os.Remove(folders[at])
+			}
 			return err
 		}
-	}
-	for _, one := range changes {
-		for _, folder := range one.empties {
-			os.Remove(folder) // only if nothing is in it
+		for _, one := range some {
+			for _, folder := range one.empties {
+				os.Remove(folder) // only if nothing is in it
+			}
 		}
 	}
 	return nil
 }
+
+func (c *change) putBack() {
+	if !c.existed {
+		os.Remove(c.path)
+		return
+	}
+	makeFolders(filepath.Dir(c.path))
+	if staged, err := stage(c.path, c.before, c.modeNow); err == nil {
+		os.Rename(staged, c.path)
+	}
+}
+
+// besides is where a file is written before it is put in its place.
+func besides(path string) string {
+	return filepath.Join(filepath.Dir(path), ".inbox-"+hashOf([]byte(filepath.Base(path)))[:16])
+}
+
+// sweep takes away what one that was killed left beside these files.
+func sweep(targets []*target) {
+	for _, one := range targets {
+		os.Remove(besides(one.path))
+	}
+}
+
+// sweepRecords is sweep for the records. Their folders are made for them, and go where nothing is in them; one in the worktree
+// is known by its mode.
+func (s *site) sweepRecords() {
+	own := attachedFile(s.worktree)
+	os.Remove(besides(own))
+	if about, err := os.Stat(filepath.Dir(own)); err == nil && about.Mode().Perm() == ownFolderMode {
+		os.Remove(filepath.Dir(own))
+	}
+	if s.git != "" {
+		os.Remove(besides(sharedFile(s.git)))
+		os.Remove(filepath.Dir(sharedFile(s.git)))
+	}
+}
+
+const ownFolderMode = 0o700
 
 // makeFolders makes a folder and those above it, and says which.
 func makeFolders(folder string) (made []string, err error) {
@@ -109,7 +160,7 @@ func makeFolders(folder string) (made []string, err error) {
 	for _, one := range missing {
 		mode := fs.FileMode(0o777)
 		if filepath.Base(one) == ".inbox" {
-			mode = 0o700
+			mode = ownFolderMode
 		}
 		if err := os.Mkdir(one, mode); err != nil {
 			return made, err
@@ -121,7 +172,8 @@ func makeFolders(folder string) (made []string, err error) {
 
 // stage writes a file beside the place it is for; with mode 0, as the account makes new files.
 func stage(path string, text []byte, mode fs.FileMode) (string, error) {
-	beside := filepath.Join(filepath.Dir(path), ".inbox-"+randomHex(8))
+	beside := besides(path)
+	os.Remove(beside)
 	made := mode
 	if made == 0 {
 		made = 0o666

@@ -33,11 +33,15 @@ func runDetach(ctx *context, args []string) int {
 	if problem != nil {
 		return ctx.fail(problem)
 	}
-	release, problem := lockAttach()
-	if problem != nil {
-		return ctx.fail(problem)
+	dry := read.has("--dry-run")
+	if !dry {
+		release, problem := lockAttach()
+		if problem != nil {
+			return ctx.fail(problem)
+		}
+		defer release()
+		at.sweepRecords()
 	}
-	defer release()
 	work := &attaching{ctx: ctx, site: at}
 	if problem := work.prepareDetach(); problem != nil {
 		if problem.exit == exitNoWork && !ctx.json {
@@ -46,7 +50,6 @@ func runDetach(ctx *context, args []string) int {
 		}
 		return ctx.fail(problem)
 	}
-	dry := read.has("--dry-run")
 	if !dry {
 		if problem := work.writeDetached(); problem != nil {
 			return ctx.fail(problem)
@@ -103,7 +106,7 @@ func (a *attaching) prepareDetach() *problem {
 func (a *attaching) writeDetached() *problem {
 	var changes []*change
 	for _, one := range a.targets {
-		if one.changes() {
+		if one.changes() || one.drop { // one that is not there may have left its folders
 			changes = append(changes, one.change())
 		}
 	}
@@ -130,7 +133,8 @@ func (a *attaching) writeDetached() *problem {
 			note[0].empties = []string{filepath.Dir(attachedFile(a.site.worktree))}
 		}
 	}
-	if err := commit(append(changes, note...)); err != nil {
+	sweep(a.targets)
+	if err := commit(changes, note); err != nil {
 		return refuseFile("FILE_UNUSABLE", "The files could not be written: "+err.Error()+".", "Everything is as it was.")
 	}
 	return nil

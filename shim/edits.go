@@ -165,6 +165,9 @@ func (t *target) open() *problem {
 	if t.current, err = os.ReadFile(t.path); err != nil {
 		return unreadable(reason(err))
 	}
+	if bytes.IndexByte(t.current, 0) >= 0 {
+		return unreadable("it is not a text in UTF-8")
+	}
 	t.exists, t.modeNow = true, about.Mode().Perm()
 	return nil
 }
@@ -212,6 +215,10 @@ func (t *target) settle() *problem {
 		if t.record != nil && t.record.ModeBefore != "" {
 			t.fresh.ModeBefore = t.record.ModeBefore
 		}
+		if t.isInPlace() {
+			kept := *t.record
+			t.after, t.fresh = t.current, &kept
+		}
 	} else {
 		t.mode = t.modeNow
 		if t.record != nil && t.record.ModeBefore != "" {
@@ -223,7 +230,59 @@ func (t *target) settle() *problem {
 	if t.changes() && t.exists && t.modeNow&0o200 == 0 {
 		return refuseFile("FILE_READ_ONLY", t.path+" is read-only, so it stays what it is.", "Make it writable (chmod u+w), or leave that host out with --host.")
 	}
+	if t.changes() && t.exists && !canKeepOwner(t.path) {
+		return refuseFile("FILE_UNUSABLE", t.path+" belongs to another account, and would be this one's.", "Attach as that account, or leave that host out with --host.")
+	}
 	return nil
+}
+
+// isInPlace says that all which is wanted stands in a file already that somebody else has changed since it was put there.
+func (t *target) isInPlace() bool {
+	if t.record == nil || !t.exists || hashOf(t.current) == t.record.After || !bytes.Equal(jsonOf(t.record.Edits), jsonOf(t.fresh.Edits)) {
+		return false
+	}
+	now := &draft{text: bytes.Clone(t.current)}
+	for at := range t.edits {
+		one := &t.edits[at]
+		var found *fault
+		switch one.Form {
+		case "json":
+			root, problem := parseJSON(now.text, one.Comments)
+			if problem != nil || root == nil {
+				return false
+			}
+			for _, part := range one.Additions {
+				node, missing := nodeAt(root, part.Path)
+				if len(missing) > 0 || !holds(now.text, node, &part) {
+					return false
+				}
+			}
+		case "block":
+			found = now.setBlock(*one.Marks, one.Text)
+		case "toml":
+			found = now.setTable(*one.Marks, one.Table, one.Text)
+		default:
+			return false
+		}
+		if found != nil || len(now.steps) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// holds says whether a value, or a list, is or has what an addition puts there.
+func holds(text []byte, node *jsonNode, part *addition) bool {
+	value := plainJSON(part.Value)
+	if part.How != "append" {
+		return sameJSON(plainValue(text, node), value)
+	}
+	for _, item := range node.items {
+		if node.kind == '[' && sameJSON(plainValue(text, item), value) {
+			return true
+		}
+	}
+	return false
 }
 
 func octal(mode fs.FileMode) string { return strconv.FormatUint(uint64(mode), 8) }
@@ -331,13 +390,13 @@ func takeOut(from *draft, one *edit) *fault {
 	case "block", "toml":
 		return from.removeBlock(*one.Marks)
 	case "line":
-		for at := 0; at < len(from.text); {
-			line := lineAt(from.text, at)
-			if strings.TrimRight(string(line), "\r\n") == one.Text {
-				from.splice(at, at+len(line), "")
-				continue
+		for end := len(from.text); end > 0; { // the last: ours is behind theirs
+			at := bytes.LastIndexByte(from.text[:end-1], '\n') + 1
+			if strings.TrimRight(string(from.text[at:end]), "\r\n") == one.Text {
+				from.splice(at, end, "")
+				break
 			}
-			at += len(line)
+			end = at
 		}
 	}
 	return nil
@@ -455,8 +514,7 @@ func (t *target) apply(to *draft, one *edit) (containers [][]string, refusal *pr
 	case "toml":
 		found = to.setTable(*one.Marks, one.Table, one.Text)
 	case "line":
-		lines := strings.Split(strings.ReplaceAll(string(to.text), "\r\n", "\n"), "\n")
-		if !contains(lines, one.Text) {
+		if !endsIgnored(to.text, one.Text) {
 			newline := newlineOf(to.text)
 			text := one.Text + newline
 			if len(to.text) > 0 && !bytes.HasSuffix(to.text, []byte("\n")) {

@@ -18,3 +18,13 @@ func keepOwner(of, fresh string) {
 		os.Chown(fresh, int(owner.Uid), int(owner.Gid))
 	}
 }
+
+// canKeepOwner says whether keepOwner will: only the system's own account gives files away.
+func canKeepOwner(path string) bool {
+	about, err := os.Stat(path)
+	if err != nil || os.Geteuid() == 0 {
+		return true
+	}
+	owner, ok := about.Sys().(*syscall.Stat_t)
+	return !ok || int(owner.Uid) == os.Geteuid()
+}

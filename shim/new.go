@@ -1,16 +1,18 @@
 // new: two tasks that know each other, each in a git worktree of its own, in one go.
 //
-// Every name is checked before anything is made, and what was made goes again if a later step fails: no half of a set-up is
-// left. The new worktrees stand beside the repository, <repository>-<task>, each on a branch of its task's name.
+// Every name is checked before anything is made, and what was made goes again if a later step fails or somebody stops it: no
+// half of a set-up is left. The new worktrees stand beside the repository, <repository>-<task>, each on a branch of its task's name.
 package main
 
 import (
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 var newOptions = []option{
@@ -103,10 +105,11 @@ func shellWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// git runs a git command in a folder.
+// git runs a git command in a folder. A Ctrl-C is ours alone: git, stopped in the middle, leaves its locks behind.
 func git(folder string, words ...string) (string, error) {
 	command := exec.Command("git", append([]string{"-C", folder}, words...)...)
 	command.Env = append(os.Environ(), "LC_ALL=C", "GIT_TERMINAL_PROMPT=0")
+	inBackground(command)
 	said, err := command.Output()
 	var failed *exec.ExitError
 	if errors.As(err, &failed) {
@@ -168,7 +171,15 @@ func planWorktrees(folder string, tasks []string) ([]*newPlace, *problem) {
 
 // makeWorktrees makes and attaches them all, or none.
 func makeWorktrees(ctx *context, broker *broker, folder string, places []*newPlace, read *arguments) (refusal *problem) {
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(asked)
 	defer func() {
+		select {
+		case <-asked:
+			refusal = &problem{code: "INTERRUPTED", message: "It was stopped before it was done.", hint: "Nothing was left behind.", exit: exitBroken}
+		default:
+		}
 		if refusal != nil {
 			unmake(folder, places)
 		}
@@ -178,11 +189,16 @@ func makeWorktrees(ctx *context, broker *broker, folder string, places []*newPla
 		tasks = append(tasks, one.Task)
 	}
 	for number, one := range places {
+		if len(asked) > 0 {
+			return nil // said above
+		}
+		if err := os.Mkdir(one.Dir, 0o777); err != nil {
+			return refuseFile("FOLDER_UNFIT", one.Dir+" cannot be made: "+reason(err)+".", "Nothing was left behind.")
+		}
+		one.made = true // from here on all that is in it is ours
 		if _, err := git(folder, "worktree", "add", "--quiet", "-b", one.Branch, one.Dir); err != nil {
-			git(folder, "branch", "--delete", "--force", "--", one.Branch)
 			return &problem{code: "GIT_FAILED", message: "git could not make " + one.Dir + ": " + err.Error() + ".", hint: "Nothing was left behind.", exit: exitBroken}
 		}
-		one.made = true
 		at, err := findSite(one.Dir)
 		if err != nil {
 			return refuseFile("FOLDER_UNKNOWN", one.Dir+" cannot be used: "+reason(err)+".", "")
@@ -214,7 +230,10 @@ func unmake(folder string, places []*newPlace) {
 				back.giveUp()
 			}
 		}
-		git(folder, "worktree", "remove", "--force", one.Dir)
+		if _, err := git(folder, "worktree", "remove", "--force", one.Dir); err != nil {
+			os.RemoveAll(one.Dir) // git did not get far
+			git(folder, "worktree", "prune")
+		}
 		git(folder, "branch", "--delete", "--force", "--", one.Branch)
 	}
 }

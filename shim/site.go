@@ -78,6 +78,19 @@ func findSite(folder string) (*site, error) {
 	return found, nil
 }
 
+// isGits says whether a folder is git's own: a .git, anything in one, or a bare repository.
+func isGits(folder string) bool {
+	if contains(strings.Split(filepath.ToSlash(folder), "/"), ".git") {
+		return true
+	}
+	for _, name := range []string{"HEAD", "objects", "refs"} {
+		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
 // commonGit follows a linked worktree's .git file to the folder that all worktrees share.
 func commonGit(dotGit string) string {
 	text, err := os.ReadFile(dotGit)

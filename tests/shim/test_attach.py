@@ -5,12 +5,16 @@ The real binary and a real broker; whether a host likes what is written is teste
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import shutil
+import signal
 import stat
 import subprocess
+import tempfile
+import time
 import tomllib
 import uuid
 from collections.abc import Callable, Iterator
@@ -176,9 +180,33 @@ def worktree_in_a_worktree(folder: Path) -> str:
     return "claude,codex"
 
 
+def marks_that_are_words(folder: Path) -> str:
+    """Rules and settings that speak of what attach writes."""
+    marks = "<!-- inbox attach: begin -->\nwords\n<!-- inbox attach: end -->\n"
+    put(
+        folder,
+        "CLAUDE.md",
+        f"# Rules\n\n```md\n{marks}```\n\n~~~~\n```\n<!-- inbox attach: begin -->\n~~~~\n\nBe kind.\n",
+    )
+    put(folder, "AGENTS.md", "In a list:\n\n    " + marks.replace("\n", "\n    ") + "\n")
+    put(
+        folder,
+        ".codex/config.toml",
+        'note = """\n# inbox attach: begin\n[mcp_servers.inbox]\n# inbox attach: end\n"""\n',
+    )
+    return "claude,codex"
+
+
+def an_ignore_list_with_exceptions(folder: Path) -> str:
+    repository(folder)
+    put(folder, ".inbox/.gitignore", "# ignore * here\r\n*\r\n!config.json")
+    return "claude"
+
+
 FOUND: list[Callable[[Path], str]] = [
     plain, existing_hooks, comments, carriage_returns, links, unicode_and_spaces, no_git, every_host, private_modes,
-    empty_files, its_own_configuration, linked_worktree, worktree_in_a_worktree,
+    empty_files, its_own_configuration, linked_worktree, worktree_in_a_worktree, marks_that_are_words,
+    an_ignore_list_with_exceptions,
 ]  # fmt: skip
 
 
@@ -279,6 +307,8 @@ def checked(me: Inbox, hosts: str, task: str) -> None:
     if "codex" in hosts:
         server = tomllib.loads((folder / ".codex/config.toml").read_text())["mcp_servers"]["inbox"]
         assert server == {"command": str(me.binary), "args": ["mcp"]}
+    if (folder / ".git").exists():
+        assert ".inbox" not in git(folder, "status", "--porcelain", "--untracked-files=all")
     assert config(folder)["task"] == task
     assert stat.S_IMODE((folder / ".inbox/config.json").stat().st_mode) == 0o600
 
@@ -354,6 +384,24 @@ def a_link_into_git(folder: Path) -> None:
     (folder / "CLAUDE.md").symlink_to(".git/config")
 
 
+def a_table_by_another_spelling(folder: Path) -> None:
+    put(folder, ".codex/config.toml", '[mcp_servers."in\\u0062ox"]\ncommand = "npx"\n')
+
+
+def another_encoding(folder: Path) -> None:
+    put(folder, "CLAUDE.md", "# Rules\n".encode("utf-16"))
+
+
+def a_configuration_in_git(folder: Path) -> None:
+    repository(folder)
+    put(folder, ".inbox/config.json", '{"task": "mine"}\n')
+    git(folder, "add", ".inbox")
+
+
+def a_bare_repository(folder: Path) -> None:
+    git(folder, "init", "--quiet", "--bare")
+
+
 @pytest.mark.parametrize(
     ("make", "code", "exit_code", "words"),
     [
@@ -373,6 +421,10 @@ def a_link_into_git(folder: Path) -> None:
         (a_folder_in_its_place, "FILE_UNUSABLE", 30, "it is not a file"),
         (a_file_in_a_folders_place, "FILE_UNUSABLE", 30, ".claude/settings.local.json cannot be edited"),
         (a_link_into_git, "FILE_OUTSIDE", 30, "is git's own"),
+        (a_table_by_another_spelling, "NAME_TAKEN", 20, ".codex/config.toml, line 1: `mcp_servers.inbox` is defined"),
+        (another_encoding, "FILE_UNUSABLE", 30, "CLAUDE.md cannot be edited: it is not a text in UTF-8"),
+        (a_configuration_in_git, "FILE_TRACKED", 30, "the next commit would publish the token in it"),
+        (a_bare_repository, "FOLDER_UNFIT", 30, "is git's own folder, and no worktree"),
     ],
     ids=lambda given: given.__name__ if callable(given) else "",
 )
@@ -399,10 +451,33 @@ def test_another_host_is_attached_where_one_is_refused(me: Inbox, task: str) -> 
     assert hooked(me.folder, "codex") == 4
 
 
-def test_home_is_no_worktree(me: Inbox, task: str) -> None:
-    me.folder = me.home
-    ran = me.run("attach", "--task", task, "--json")
-    assert (ran.code, ran.error["code"]) == (30, "FOLDER_UNFIT")
+def test_home_is_no_worktree_and_neither_is_what_git_keeps(me: Inbox, task: str) -> None:
+    repository(me.folder)
+    for folder in (me.home, me.folder / ".git", me.folder / ".git" / "info"):
+        ran = me.run("attach", "--task", task, "--dir", str(folder), "--json")
+        assert (ran.code, ran.error["code"]) == (30, "FOLDER_UNFIT")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file that belongs to somebody else")
+def test_a_file_of_another_accounts_is_refused_because_it_would_be_ours_afterwards(
+    me: Inbox, task: str, running: RunningBroker, inbox_binary: Path
+) -> None:
+    # Where another account may be: pytest's folders are closed to it.
+    with tempfile.TemporaryDirectory() as open_to_all:
+        place = Path(open_to_all)
+        place.chmod(0o755)
+        me = Inbox(
+            Path(shutil.copy(inbox_binary, place / "inbox")), place / "home", running.url, running.mint("operator")
+        )
+        rules = put(me.folder, "CLAUDE.md", "# Rules\n")
+        for path in (me.home, me.folder):
+            os.chown(path, 12345, 12345)
+        for mode in (0o644, 0o666):
+            rules.chmod(mode)
+            before = everything(me)
+            refused = subprocess.run([me.binary, "attach", "--task", task, "--host", "claude"], cwd=me.folder, env=me.environment, user=12345, group=12345, extra_groups=[], capture_output=True, text=True, timeout=30, check=False)  # fmt: skip
+            assert (refused.returncode, "CLAUDE.md belongs to another account" in refused.stderr) == (30, True)
+            assert everything(me) == before
 
 
 # Later
@@ -468,6 +543,18 @@ def test_what_an_attach_after_somebodys_change_puts_in_can_be_taken_out_too(me: 
     assert load(path) == {"model": "opus"}
 
 
+def test_what_somebody_wrote_beside_it_does_not_make_an_attach_move_its_own(me: Inbox, task: str) -> None:
+    me.ok("attach", "--task", task, "--host", "claude,codex")
+    for name in ("CLAUDE.md", ".codex/config.toml"):
+        path = me.folder / name
+        path.write_text(path.read_text() + "\n# later\n")
+    before = everything(me)
+    assert {row["state"] for row in me.said("attach")["files"]} == {"unchanged"}
+    assert everything(me) == before
+    me.ok("detach")
+    assert (me.folder / "CLAUDE.md").read_text() == "\n# later\n"
+
+
 def test_an_attach_or_detach_that_died_halfway_can_be_finished(me: Inbox, task: str) -> None:
     """The record is the first thing written and the last taken away: whatever it names may or may not have happened."""
     existing_hooks(me.folder)
@@ -482,6 +569,27 @@ def test_an_attach_or_detach_that_died_halfway_can_be_finished(me: Inbox, task: 
     put(me.folder, ".inbox/attached.json", record)
     me.ok("detach")
     assert everything(me) == before
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM], ids=lambda how: how.name)
+def test_whenever_it_is_stopped_the_next_one_ends_what_it_began(me: Inbox, task: str, how: signal.Signals) -> None:
+    repository(me.folder)
+    existing_hooks(me.folder)
+    before = everything(me)
+    began = time.monotonic()
+    me.ok("attach", "--task", task, "--host", ALL)
+    took = time.monotonic() - began
+    me.ok("detach")
+    for number in range(12):
+        for words in (("attach", "--task", task, "--host", ALL), ("detach",)):
+            with me.start(*words) as running:
+                # Not for anything to happen: it is stopped at a different moment each time.
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    running.wait(took * (number + 1) / 12)
+                running.send_signal(how)
+                running.communicate()
+        assert me.run("detach").code in (0, 10)
+        assert everything(me) == before, number
 
 
 def older(folder: Path) -> None:
@@ -785,11 +893,13 @@ def test_worktrees_share_what_a_host_reads_in_the_main_checkout_until_the_last_g
         git(main, "worktree", "add", "--quiet", str(folder), "-b", folder.name)
     made = everything(me)
     for folder in (one, two):
-        me.ok("attach", "--task", f"{task}-{folder.name}", "--host", "codex", "--dir", str(folder))
+        me.ok("attach", "--task", f"{task}-{folder.name}", "--host", "claude,codex", "--dir", str(folder))
         assert not (folder / ".codex" / "hooks.json").exists()
         status = me.run("attach", "--status", "--dir", str(folder), "--json").json["checks"]
         assert ("codex", "ok") in {(check["check"], check["state"]) for check in status}
     assert hooked(main, "codex") == 4
+    for folder in (one, two):  # what the other one added beside it is no reason to move anything
+        assert {row["state"] for row in me.said("attach", "--dir", str(folder))["files"]} == {"unchanged"}
     me.ok("detach", "--dir", str(one))
     assert hooked(main, "codex") == 4
     me.ok("detach", "--dir", str(two))
@@ -864,6 +974,26 @@ def test_new_leaves_nothing_behind_when_it_cannot_be_finished(me: Inbox, task: s
     me.more, me.url, me.token = {}, f"http://127.0.0.1:{free_port()}", "ibx_default.0123456789ab." + "s" * 43
     assert me.run("new", f"{task}-c", f"{task}-d").code == 50
     assert not (me.home / f"shop-{task}-c").exists()
+
+
+def test_new_that_is_stopped_leaves_all_or_nothing(me: Inbox, task: str) -> None:
+    main = repository(me.home / "shop")
+    me.folder = main
+    names = [f"{task}-a", f"{task}-b"]
+    for wait_ms in range(0, 120, 10):
+        with me.start("new", *names, "--host", "claude") as running:
+            # Not for anything to happen: it is stopped at a different moment each time.
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                running.wait(wait_ms / 1000)
+            running.send_signal(signal.SIGINT)
+            running.communicate()
+        made = {name for name in names if (me.home / f"shop-{name}").exists()}
+        assert made in (set(), set(names))
+        assert {name for name in names if name in git(main, "branch", "--list")} == made
+        assert git(main, "worktree", "list").count("\n") == len(made)
+        for name in made:
+            git(main, "worktree", "remove", "--force", str(me.home / f"shop-{name}"))
+            git(main, "branch", "--delete", "--force", name)
 
 
 def test_new_says_what_is_missing(me: Inbox) -> None:
