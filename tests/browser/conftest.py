@@ -26,7 +26,7 @@ from tests.support.brokers import RunningBroker, running_broker
 from tests.support.chromium import FLAGS, NOT_TESTED, find_chromium
 
 WITHIN_MS = 8_000
-ONE_HALF = ("test_axe", "test_hostile", "test_keyboard", "test_sending")
+ONE_HALF = ("test_axe", "test_hostile", "test_inbox", "test_keyboard", "test_sending")
 """Modules that one browser serves, and the rest another: together they take as long as all other tests."""
 PRIVATE = re.compile(r"^(?:https?|blob|data|about|chrome)(?:://127\.0\.0\.1(?::\d+)?(?:/|$)|:)")
 
