@@ -31,6 +31,8 @@ class InboxdError(Exception):
     code: ClassVar[str] = "INTERNAL"
     status: ClassVar[int] = 500
     retryable: ClassVar[bool] = False
+    hint_names: bool = False
+    """The hint gives names that would do, which is help at every door."""
 
     def __init__(
         self, message: str | None = None, *, hint: str | None = None, retry_after_ms: int | None = None

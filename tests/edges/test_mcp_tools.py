@@ -148,7 +148,8 @@ async def test_a_task_nobody_knows_is_refused_with_the_nearest(two: Two) -> None
         "Did you mean frontend? list_tasks names those there are.",
     )
     error = await two.backend.refused("send_to_task", to="zzz", body="x")
-    assert error["hint"].endswith("list_tasks names those there are.")
+    # Not what only a program can do: no tool declares a task.
+    assert error["hint"] == "list_tasks names those there are."
 
 
 async def test_a_message_to_the_peers_reaches_each(two: Two) -> None:
@@ -156,7 +157,10 @@ async def test_a_message_to_the_peers_reaches_each(two: Two) -> None:
     assert [one["to"] for one in told["sent"]] == ["frontend"]
     assert bodies(await two.frontend.told("check_inbox")) == ["hello"]
     error = await two.backend.refused("send_to_peer", body="hello", to="user")
-    assert (error["code"], error["hint"]) == ("NO_PEER", "Its peers: frontend.")
+    assert (error["code"], error["hint"]) == (
+        "NO_PEER",
+        "Its peers: frontend. send_to_task reaches any task; list_tasks names those there are.",
+    )
 
 
 async def test_an_answer_goes_to_whoever_wrote(two: Two) -> None:
@@ -349,6 +353,28 @@ async def test_a_bug_of_ours_is_told_without_its_details(two: Two, monkeypatch: 
     error = await two.backend.refused("inbox_status")
     assert error["code"] == "INTERNAL"
     assert "secret" not in str(error)
+
+
+async def test_every_refusal_says_what_a_model_can_do_next(two: Two) -> None:
+    thread_id = (await two.backend.told("open_thread", subject="Look"))["thread"]["thread_id"]
+    held = (await two.frontend.told("claim", thread_id=thread_id))["thread"]["lease"]["fencing_token"]
+    tools = {tool["name"] for tool in (await two.backend.result("tools/list"))["tools"]}
+    for code, name, given in (
+        ("MESSAGE_UNKNOWN", "reply", {"id": "gone", "body": "x"}),
+        ("MESSAGE_UNKNOWN", "show", {"id": "gone"}),
+        ("MESSAGE_UNKNOWN", "wait_for_reply", {"message_id": "gone", "wait_s": 0}),
+        ("THREAD_UNKNOWN", "claim", {"thread_id": "gone"}),
+        ("LEASE_CONFLICT", "claim", {"thread_id": thread_id}),
+        ("LEASE_LOST", "done", {"thread_id": thread_id, "fencing_token": held + 1, "summary": "x"}),
+        ("CURSOR_INVALID", "timeline", {"cursor": "!"}),
+        ("NO_PEER", "send_to_peer", {"to": "nobody", "body": "x"}),
+    ):
+        error = await two.backend.refused(name, **given)
+        assert error["code"] == code
+        assert "cursor" in error["hint"] or any(f"{tool} " in error["hint"] for tool in tools), error
+    await two.backend.told("cancel", thread_id=thread_id)
+    error = await two.backend.refused("cancel", thread_id=thread_id, reason="again")
+    assert (error["code"], error["hint"]) == ("THREAD_STATE", "show tells what was said in it.")
 
 
 async def test_one_that_may_act_for_a_task_speaks_in_its_name(two: Two) -> None:

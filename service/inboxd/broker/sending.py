@@ -110,10 +110,10 @@ class Sending(Room):
         may_act_for(who, task)
         peers = await self.store.peers(who.namespace, task)
         if new.to is not None and new.to not in peers:
-            raise NoPeer(
-                f"{new.to} is not a peer of {task}.",
-                hint=f"Its peers: {', '.join(peers)}." if peers else "Link the two first.",
-            )
+            hint = f"Its peers: {', '.join(peers)}." if peers else "Link the two first."
+            refusal = NoPeer(f"{new.to} is not a peer of {task}.", hint=hint)
+            refusal.hint_names = bool(peers)
+            raise refusal
         targets = peers if new.to is None else [new.to]
         if not targets:
             await self._known(who.namespace, task)
@@ -255,8 +255,9 @@ class Sending(Room):
         self, namespace: str, task: str, refusal: TaskUnknown, *, otherwise: str = "Declare it first."
     ) -> TaskUnknown:
         near = nearest(task, await self.store.task_ids(namespace, 5_000))
-        hint = f"Did you mean {', '.join(near)}?" if near else otherwise
-        return TaskUnknown(refusal.message, hint=hint)
+        bounced = TaskUnknown(refusal.message, hint=f"Did you mean {', '.join(near)}?" if near else otherwise)
+        bounced.hint_names = bool(near)
+        return bounced
 
 
 def content_hash(aim: bytes, tail: bytes) -> str:

@@ -16,11 +16,37 @@ from inboxd.edges import mcp_mail, mcp_work
 from inboxd.edges import mcp_words as words
 from inboxd.edges.mcp_tool import Args, Tool, ToolCall
 from inboxd.edges.problems import bug, from_validation, of
-from inboxd.errors import InboxdError, InvalidRequest, TaskUnknown
+from inboxd.errors import (
+    CursorInvalid,
+    InboxdError,
+    InvalidRequest,
+    LeaseConflict,
+    LeaseLost,
+    MessageUnknown,
+    NoPeer,
+    TaskUnknown,
+    ThreadForbidden,
+    ThreadState,
+    ThreadUnknown,
+)
 
 log = logging.getLogger("inboxd.mcp")
 
 TOOLS: Final[dict[str, Tool]] = {tool.name: tool for tool in (*mcp_mail.TOOLS, *mcp_work.TOOLS)}
+
+
+_NEXT: Final[dict[type[InboxdError], str]] = {
+    CursorInvalid: "Leave cursor out to begin anew.",
+    LeaseConflict: "Leave it to them; fetch lists other work.",
+    LeaseLost: "Stop working on it; show tells where it stands, claim asks for it anew.",
+    MessageUnknown: "timeline lists your messages with their ids.",
+    NoPeer: "send_to_task reaches any task; list_tasks names those there are.",
+    TaskUnknown: "list_tasks names those there are.",
+    ThreadForbidden: "list names the threads you have a part in.",
+    ThreadState: "show tells what was said in it.",
+    ThreadUnknown: "list names the threads you have a part in.",
+}
+"""What a model can do next, which has tools and neither commands nor addresses."""
 
 
 async def call_tool(call: ToolCall, name: str, given: dict[str, Any], *, mail_only: bool = False) -> dict[str, Any]:
@@ -106,10 +132,14 @@ def _names_of(name: str) -> str:
     return ", ".join(TOOLS[name].takes.model_fields) or "nothing"
 
 
+def _hint(problem: InboxdError) -> str | None:
+    """The next step: names that would do stay; what only another door can do does not."""
+    steps = [problem.hint if problem.hint_names or type(problem) not in _NEXT else None, _NEXT.get(type(problem))]
+    return " ".join(step for step in steps if step) or None
+
+
 def _refused(problem: InboxdError) -> dict[str, Any]:
-    hint = problem.hint
-    if isinstance(problem, TaskUnknown):
-        hint = f"{hint} list_tasks names those there are."
+    hint = _hint(problem)
     told = words.lean(code=problem.code, message=problem.message, hint=hint, retry_after_ms=problem.retry_after_ms)
     text = f"{problem.code}: {problem.message}" + (f" {hint}" if hint else "")
     return {"content": [{"type": "text", "text": text}], "structuredContent": {"error": told}, "isError": True}
