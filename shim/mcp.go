@@ -31,6 +31,7 @@ const (
 	mcpAway     = -32000 // the broker could not be reached
 	mcpRefused  = -32001 // the broker would not
 	mcpNotJSON  = -32700
+	mcpInvalid  = -32600
 
 	metaVersion = "io.modelcontextprotocol/protocolVersion"
 )
@@ -171,6 +172,11 @@ func (p *mcpProxy) take(line []byte, name string, asking *sync.WaitGroup) {
 	var said rpc
 	if json.Unmarshal(line, &said) != nil && !json.Valid(line) {
 		p.fail(nil, mcpNotJSON, &problem{code: "MALFORMED_JSON", message: "This line is not JSON."})
+		return
+	}
+	if line[0] != '{' || said.Method == "" && len(said.ID) == 0 {
+		// A batch, which the protocol once had, or no message at all: who sent it would wait for ever.
+		p.fail(nil, mcpInvalid, &problem{code: "INVALID_REQUEST", message: "This line is not one message of JSON-RPC.", hint: "Write each on a line of its own."})
 		return
 	}
 	switch {
@@ -456,7 +462,7 @@ func (p *mcpProxy) write(message []byte) {
 // fail answers a request with an error that a person, or a model, can act on.
 func (p *mcpProxy) fail(id json.RawMessage, code int, why *problem) {
 	if id == nil {
-		if code != mcpNotJSON {
+		if code != mcpNotJSON && code != mcpInvalid {
 			return // nobody waits for an answer
 		}
 		id = json.RawMessage("null")

@@ -148,6 +148,15 @@ async def test_a_broker_that_is_away_is_an_error_a_host_can_show_and_its_return_
                 assert (await speaking.call_tool("inbox_status", {})).structured_content is not None
 
 
+def test_what_is_no_message_is_answered_because_somebody_waits(place: Place) -> None:
+    one = '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"inbox_status","arguments":{}}}'
+    ran = place.agent.run("mcp", stdin="\n".join(["not json", f"[{one},{one}]", "5", "{}", "", one]))
+    answers = [json.loads(line) for line in ran.stdout.splitlines()]
+    refused = [answer["error"]["code"] for answer in answers if answer["id"] is None]
+    assert refused == [-32700, -32600, -32600, -32600]
+    assert [answer["result"]["isError"] for answer in answers if answer["id"] == 7] == [False]
+
+
 def test_it_ends_with_its_host(place: Place) -> None:
     with running(place.agent) as proxy:
         assert proxy.stdin is not None
