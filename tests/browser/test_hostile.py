@@ -86,8 +86,11 @@ def test_reordering_is_shown_by_number(desk: Desk, team: Team) -> None:
 
 def test_a_right_to_left_message_stays_in_its_own_place(desk: Desk, team: Team) -> None:
     task = team.task()
-    team.send(task, "שלום עולם, https://a.example/b")
+    team.send(task, "שלום עולם, https://a.example/b", subject="What it says")
     page = desk.open(f"/tasks/{task}")
+    direction = "(one) => getComputedStyle(one).direction"
+    assert page.locator(".msg-subject").evaluate(direction) == "ltr"
+    assert page.locator(".msg-body .prose").evaluate(direction) == "rtl"
     head, body = page.locator(".msg-head").bounding_box(), page.locator(".msg-body").bounding_box()
     assert head
     assert body
