@@ -172,7 +172,7 @@ func (a *attaching) say(done *attached) int {
 	if a.site.top != "" && a.site.top != a.site.worktree {
 		ctx.note("%s is not the top of its repository: start the agents here.", a.site.worktree)
 	}
-	ctx.say("Now start an agent here, and write to it: inbox send %s \"…\"", a.task)
+	ctx.say("Now start an agent here, and write to it from another folder: inbox send %s \"…\"", a.task)
 	return exitDone
 }
 

@@ -247,6 +247,9 @@ func (ctx *context) saySent(done *sent) {
 	for _, id := range done.Superseded {
 		ctx.say("it replaces %s", id)
 	}
+	if done.Message.Sender == "task:"+to {
+		ctx.note("It went from %s to itself: what is sent from here is the agent's word. Send yours from another folder.", to)
+	}
 	if done.RecipientState == "terminated" {
 		ctx.say("%s has ended: the message waits until it starts again", to)
 	}

@@ -671,6 +671,13 @@ def test_the_task_is_declared_linked_and_told(me: Inbox, task: str) -> None:
     assert rows[f"{task}-a"] == [task]
 
 
+def test_a_person_who_writes_from_the_agents_own_folder_is_told_whose_word_that_is(me: Inbox, task: str) -> None:
+    me.ok("attach", "--task", task, "--host", "claude")
+    assert f"It went from {task} to itself" in me.ok("send", task, "from inside").stderr
+    me.folder = me.home
+    assert me.ok("send", task, "from outside").stderr == ""
+
+
 def test_the_token_is_in_one_place_that_git_does_not_see(me: Inbox, task: str, running: RunningBroker) -> None:
     repository(me.folder)
     ran = me.ok("attach", "--task", task, "--host", ALL)
