@@ -8,7 +8,6 @@ the whole page first, in the page's own thread: with five hundred rows that stop
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -23,6 +22,7 @@ from inboxd.store.store import Store
 from tests.browser.conftest import Desk, Team, team_at
 from tests.browser.filling import finish
 from tests.support.brokers import running_broker
+from tests.support.waiting import crowded
 
 TASKS = 500
 MESSAGES = 10_000
@@ -78,11 +78,6 @@ class Meter:
     def ms(self) -> float:
         metrics = {one["name"]: one["value"] for one in self._session.send("Performance.getMetrics")["metrics"]}
         return float(metrics["TaskDuration"]) * 1_000
-
-
-def crowded() -> float:
-    """How many others want each core of this machine: what takes this long alone takes that many times as long now."""
-    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 def longest_ms(page: Page) -> float:

@@ -21,7 +21,7 @@ from tests.support.brokers import RunningBroker, running_broker
 from tests.support.fault_proxy import fault_proxy
 from tests.support.servers import PrivateServer, find_server_binary, free_port, private_server
 from tests.support.sse import Comeback, Frame, Parser, coming_back, numbers
-from tests.support.waiting import wait_until
+from tests.support.waiting import crowded, wait_until
 
 pytestmark = pytest.mark.anyio
 
@@ -310,7 +310,7 @@ async def test_a_broker_with_a_hundred_streams_open_says_so_and_stops_within_a_s
             broker.process.send_signal(signal.SIGTERM)
             code = await asyncio.to_thread(broker.process.wait, 10)
             took = time.monotonic() - began
-            assert (code, took < STOP_WITHIN_S) == (0, True), took
+            assert (code, took < STOP_WITHIN_S * crowded()) == (0, True), took
             await wait_until(lambda: all(reader.types[-1] == "closing" for reader in readers), within_ms=SOON_MS)
             assert {reader.frames[-1].data["reason"] for reader in readers} == {"stopping"}
             assert all("task_message_queued" in reader.types for reader in readers)
@@ -330,7 +330,7 @@ async def test_a_reader_that_does_not_read_keeps_no_broker_from_stopping(tmp_pat
             assert await metric(client, "inboxd_streams") == 1
         began = time.monotonic()
         assert broker.stop() == 0
-        assert time.monotonic() - began < STOP_WITHIN_S
+        assert time.monotonic() - began < STOP_WITHIN_S * crowded()
     assert "Traceback" not in broker.stderr.read_text()
 
 

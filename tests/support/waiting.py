@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -10,6 +11,11 @@ from typing import Any
 import anyio
 
 LOOK_EVERY_MS = 5
+
+
+def crowded() -> float:
+    """How many others want each core of this machine: what takes this long alone takes that many times as long now."""
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
 async def wait_until(condition: Callable[[], Any | Awaitable[Any]], *, within_ms: int) -> Any:
