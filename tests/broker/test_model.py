@@ -425,7 +425,7 @@ def test_the_promises_hold_whatever_happens(place: Place, request: pytest.Fixtur
     run_state_machine_as_test(
         Here,
         settings=hypothesis.settings(
-            max_examples=3_000 if long else place.examples,
+            max_examples=3_000 if long else place.examples * 3 // 5,
             stateful_step_count=80 if long else 50,
             derandomize=True,
             database=None,

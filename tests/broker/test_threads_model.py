@@ -657,7 +657,7 @@ def test_the_rules_hold_whatever_happens(place: Place, request: pytest.FixtureRe
     run_state_machine_as_test(
         Here,
         settings=hypothesis.settings(
-            max_examples=2_000 if long else place.examples * 4 // 5,
+            max_examples=2_000 if long else place.examples // 2,
             stateful_step_count=100 if long else 60,
             derandomize=True,
             database=None,
