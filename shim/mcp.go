@@ -42,7 +42,7 @@ var mcpOptions = []option{
 
 func init() {
 	register(&command{
-		name: "mcp", group: "set-up", summary: "run by an agent's program: its MCP server, on stdin and stdout",
+		name: "mcp", group: "set-up", summary: "Run by an agent's program: its MCP server, on stdin and stdout.",
 		usage: "mcp [--tools mail|all]",
 		help: helpText("A host that speaks HTTP needs no program: give it the broker's address with /mcp, and the token.\n"+
 			"In Claude Code it also wakes an idle session when mail comes; INBOX_MCP_PUSH=off leaves that out.",

@@ -29,7 +29,7 @@ const (
 
 func init() {
 	register(&command{
-		name: "wake", group: "set-up", summary: "run by an agent's program in the background: wakes an idle session when mail comes",
+		name: "wake", group: "set-up", summary: "Run by an agent's program in the background: wakes an idle session when mail comes.",
 		usage: "wake [HOST] [--end] [-- COMMAND…]",
 		help: `
 Reads a hook's input on stdin and waits for mail. Then it says the mail on stderr and ends with 2, which wakes hosts that
