@@ -8,6 +8,8 @@ flushes it. After each test a leak checker asks whether every key left behind is
 from __future__ import annotations
 
 import os
+import signal
+import threading
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -28,6 +30,10 @@ from tests.support.servers import PrivateServer, find_server_binary, find_system
 for name in list(os.environ):
     if name.startswith(("INBOXD_", "INBOX_")) or name in ("REDIS_URL", "PORT"):
         del os.environ[name]
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    # A shell that starts this beside other work has Ctrl-C ignored, and whatever is started from here would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 START_MS = 1_800_000_000_000
 """When every test begins."""
