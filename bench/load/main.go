@@ -1,7 +1,7 @@
 // load: sends one HTTP request over and over on a few keep-alive connections and tells how that went, as JSON.
 //
 // It writes prepared bytes and reads just enough of the answer to find its end, so that on two cores the client does not
-// become what is measured. `{id}` in the body is replaced by a number no other request has.
+// become what is measured. `{id}` in the body is replaced by a number no other request has. `load streams` and `load burst` do other things.
 package main
 
 import (
@@ -22,9 +22,15 @@ import (
 )
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "streams" {
-		streams(os.Args[2:])
-		return
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "streams":
+			streams(os.Args[2:])
+			return
+		case "burst":
+			burst(os.Args[2:])
+			return
+		}
 	}
 	address := flag.String("address", "127.0.0.1:8420", "host:port")
 	method := flag.String("method", "GET", "HTTP method")
