@@ -21,7 +21,6 @@ async def test_a_batch_becomes_delivered_and_leaves_every_queue(scene: Scene, cl
     assert inbox == {"stream": [], "groups": {"readers": {"last": "3-0", "pending": [], "readers": ["s-1"]}}}
     history = f"{START_MS} queued operator\n{START_MS} in_flight s-1\n"
     assert change.keys == {
-        "due": {"backend": (START_MS + 30_000, None)},
         "holds:backend": {"m-1": (START_MS + 30_000, None)},
         "msg:m-1": {
             "(ttl)": (False, True),
@@ -31,7 +30,7 @@ async def test_a_batch_becomes_delivered_and_leaves_every_queue(scene: Scene, cl
             "holder": ("s-1", ""),
             "state": ("in_flight", "delivered"),
         },
-        "task:backend": {"due_ms": (str(START_MS + 30_000), None), "held": ("1", "0")},
+        "task:backend": {"held": ("1", "0")},
         "topics:backend": {"operator t": ("m-1", None)},
     }
     assert change.events == [

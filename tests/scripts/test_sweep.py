@@ -74,7 +74,12 @@ async def test_mail_in_flight_does_not_expire_but_does_when_it_comes_back_too_la
     await scene.send("m-1", ttl_ms=5_000)
     await scene.pull()
     clock.pass_ms(5_000)
-    await scene.unchanged("sweep")
+    change = await scene.act("sweep")
+    assert change.keys == {
+        "due": {"backend": (START_MS + 5_000, START_MS + 30_000)},
+        "task:backend": {"due_ms": (str(START_MS + 5_000), str(START_MS + 30_000))},
+    }
+    assert change.events == []
     clock.pass_ms(25_000)
     change = await scene.act("sweep")
     assert change.keys["msg:m-1"]["state"] == ("in_flight", "expired")

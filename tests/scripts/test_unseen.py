@@ -18,7 +18,7 @@ async def test_a_delivered_message_goes_back_to_its_place(scene: Scene) -> None:
     assert change.answer == [[b"m-1"], []]
     steps = f"{START_MS} queued operator\n{START_MS} in_flight s-1\n{START_MS} delivered s-1\n"
     assert change.keys == {
-        "due": {"backend": (None, START_MS + 60_000)},
+        "due": {"backend": (START_MS + 30_000, START_MS + 60_000)},
         "msg:m-1": {
             "(ttl)": (True, False),
             "delivered_at_ms": (str(START_MS), None),
@@ -30,7 +30,7 @@ async def test_a_delivered_message_goes_back_to_its_place(scene: Scene) -> None:
         },
         "returned:backend:normal": {"m-1": (None, 3)},
         "task:backend": {
-            "due_ms": (None, str(START_MS + 60_000)), "queued:normal": ("0", "1"), "returned:normal": (None, "1"),
+            "due_ms": (str(START_MS + 30_000), str(START_MS + 60_000)), "queued:normal": ("0", "1"), "returned:normal": (None, "1"),
         },
         "ttls:backend": {"m-1": (None, START_MS + 60_000)},
     }  # fmt: skip

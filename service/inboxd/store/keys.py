@@ -10,7 +10,7 @@ one slot and every operation on it is one script. Only `version` and `namespaces
 | meta | hash | `seq`: the last event number; `created_at_ms` | never |
 | events | stream | `<n>-0`, field `event`: one JSON event; its key is also the channel it is published on | about `events_max` entries |
 | tasks | zset | task ids by last activity, in ms | an entry with its task |
-| due | zset | task ids by their earliest deadline (hold, ttl, idle), in ms: what a sweep looks at | an entry with its deadline |
+| due | zset | task ids by when they must be looked at, in ms: at their earliest deadline (hold, ttl, idle), or before, for one that was met since | an entry with its deadline |
 | tokens | hash | token id → JSON: role, task, hash of the secret, times | an entry when revoked or tidied |
 | task | hash | title, state, last heard, counters (`queued:<priority>` all that wait, `returned:<priority>` those of them that were handed over before, `held`, `dead`) | with its task |
 | peers | set | the tasks linked to this one | with its task |

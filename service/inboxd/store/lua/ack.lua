@@ -5,10 +5,10 @@
 -- After    DELIVERED; what was delivered to it before stays so
 -- Returns  {ids delivered, ids lost to another, how many were delivered by this, and how long these had waited}
 -- Refuses  TASK_UNKNOWN RECEIPT_UNKNOWN RECEIPT_LOST
--- Uses     clock key batch deliver tally set_due publish
+-- Uses     clock key batch deliver tally publish
 
-local meta, events, due, task = unpack(KEYS)
-local now_ms, task_id, session, receipt, ids, events_max, retention_ms, idle_after_ms = unpack(ARGV)
+local meta, events, task = unpack(KEYS)
+local now_ms, task_id, session, receipt, ids, events_max, retention_ms = unpack(ARGV)
 
 local named, refusal = batch(cjson.decode(ids))
 if refusal then
@@ -33,7 +33,6 @@ for _, one in ipairs(ours) do
   deliver(one.m, one.session)
 end
 if #ours > 0 then
-  set_due(task_id)
   publish()
 end
 return {done, lost, delivered, waited_ms}

@@ -5,7 +5,7 @@
 -- After    IN_FLIGHT, held by the session until now + hold_ms
 -- Returns  {pending, left at or above min_rank, {messages}, `ack` or `hold`: how it was first asked for}
 -- Refuses  TASK_UNKNOWN PULL_ID_REUSED
--- Uses     clock key priorities message reclaim drop turn announce pending hear set_due view publish
+-- Uses     clock key priorities message reclaim drop turn announce pending hear due_by view publish
 --
 -- A repeat of a pull_id returns what is still held under it (with `ack`: also what it delivered) and takes nothing new. Delivering is
 -- never done here, even with `ack`: a copy of this call that arrives late, when its caller is long gone, may only take what comes back.
@@ -15,8 +15,14 @@
 local meta, events, tasks, due, task, holds, pull = unpack(KEYS)
 local now_ms, task_id, session, pull_id, max, max_chars, min_rank, hold_ms, ack, heard, overhead_chars, fresh_only, attempts_max, record_ms, events_max, retention_ms, idle_after_ms, presence_every_ms = unpack(ARGV)
 
-local known = redis.call('HMGET', task, 'created_at_ms', 'due_ms')
-if not known[1] then
+-- All that is asked of the task, in one call: this runs after every tool call of every agent, and mostly finds nothing.
+local function look()
+  return redis.call('HMGET', task, 'state', 'last_heard_ms', 'session', 'waits_for_person', 'created_at_ms', 'due_ms',
+    'queued:low', 'queued:normal', 'queued:high', 'queued:urgent',
+    'returned:low', 'returned:normal', 'returned:high', 'returned:urgent')
+end
+local known = look()
+if not known[5] then
   return redis.error_reply('TASK_UNKNOWN No task ' .. task_id .. ' was declared.')
 end
 min_rank = tonumber(min_rank)
@@ -41,16 +47,30 @@ if #earlier > 0 then
   return {pending(task_id), pending(task_id, min_rank), again, earlier[2]}
 end
 
-if known[2] and tonumber(known[2]) <= now then
+if known[6] and tonumber(known[6]) <= now then
   reclaim(task_id, 1000)
+  known = look()
 end
 if heard == '1' then
-  hear(task_id, session)
+  hear(task_id, session, known)
+end
+local queued, returned = {}, {}
+for rank = 0, 3 do
+  queued[rank] = tonumber(known[7 + rank]) or 0
+  returned[rank] = tonumber(known[11 + rank]) or 0
+end
+local function waiting(least)
+  local total = 0
+  for rank = least, 3 do
+    total = total + queued[rank]
+  end
+  return total
 end
 
 local mode = ack == '1' and 'ack' or 'hold'
 local taken = {}
 local room_chars = tonumber(max_chars)
+local until_ms = now + tonumber(hold_ms)
 
 -- Takes one waiting message; false when it does not fit, and then it stays where it is.
 local function take(id, chars)
@@ -58,9 +78,11 @@ local function take(id, chars)
   if not m or m.state ~= 'queued' then
     return true
   end
+  local rank = ranks[m.priority]
   if m.expires_at_ms and m.expires_at_ms <= now then
     -- One of more than reclaim looks at: still, what has expired is never handed over.
     drop(m, 'expired', 'ttl')
+    queued[rank] = queued[rank] - 1
     return true
   end
   chars = tonumber(chars) + tonumber(overhead_chars)
@@ -70,14 +92,14 @@ local function take(id, chars)
   if room_chars then
     room_chars = room_chars - chars
   end
+  queued[rank] = queued[rank] - 1
   redis.call('HINCRBY', task, 'queued:' .. m.priority, -1)
   if m.returned then
     redis.call('HINCRBY', task, 'returned:' .. m.priority, -1)
     redis.call('ZREM', key('returned', task_id, m.priority), id)
   end
-  local until_ms = whole(now + tonumber(hold_ms))
   redis.call('HINCRBY', task, 'held', 1)
-  redis.call('ZADD', holds, until_ms, id)
+  redis.call('ZADD', holds, whole(until_ms), id)
   if m.expires_at_ms then
     redis.call('ZREM', key('ttls', task_id), id)
   end
@@ -85,7 +107,7 @@ local function take(id, chars)
   m.attempts = m.attempts + 1
   m.holder = session
   turn(m, 'in_flight', session, 'fence', m.fence, 'attempts', m.attempts, 'holder', session)
-  announce(m, 'task_message_in_flight', {session = session, attempts = m.attempts})
+  announce(m, 'task_message_in_flight', {session = session, attempts = m.attempts, pending = waiting(0)})
   taken[#taken + 1] = {id = id, fence = m.fence}
   return true
 end
@@ -102,10 +124,10 @@ local function take_returned(priority)
 end
 
 -- Reading from the group cannot be undone, so where a budget decides, the next entry is looked at first.
-local function take_new(priority, waiting)
+local function take_new(priority, count)
   local inbox = key('inbox', task_id, priority)
-  while waiting > 0 and #taken < tonumber(max) do
-    local want = math.min(max - #taken, waiting)
+  while count > 0 and #taken < tonumber(max) do
+    local want = math.min(max - #taken, count)
     if room_chars then
       want = 1
       if #taken > 0 then
@@ -128,37 +150,36 @@ local function take_new(priority, waiting)
     end
     for _, entry in ipairs(read[1][2]) do
       take(entry[2][2], entry[2][4])
-      waiting = waiting - 1
+      count = count - 1
     end
   end
   return true
 end
 
 for _, priority in ipairs(priorities) do
-  if ranks[priority] < min_rank or #taken >= tonumber(max) then
+  local rank = ranks[priority]
+  if rank < min_rank or #taken >= tonumber(max) then
     break
   end
-  local counts = redis.call('HMGET', task, 'queued:' .. priority, 'returned:' .. priority)
-  local queued, returned = tonumber(counts[1]) or 0, tonumber(counts[2]) or 0
-  if returned > 0 and fresh_only ~= '1' and not take_returned(priority) then
+  local fresh = queued[rank] - returned[rank]
+  if returned[rank] > 0 and fresh_only ~= '1' and not take_returned(priority) then
     break
   end
-  if queued - returned > 0 and #taken < tonumber(max) and not take_new(priority, queued - returned) then
+  if fresh > 0 and #taken < tonumber(max) and not take_new(priority, fresh) then
     break
   end
 end
 
-if #taken == 0 then
-  publish()
-  return {pending(task_id), pending(task_id, min_rank), {}, mode}
-end
-redis.call('RPUSH', pull, session, mode)
 local shown = {}
-for i, one in ipairs(taken) do
-  redis.call('RPUSH', pull, one.fence .. ' ' .. one.id)
-  shown[i] = view(one.id)
+if #taken > 0 then
+  local record = {}
+  for i, one in ipairs(taken) do
+    record[i] = one.fence .. ' ' .. one.id
+    shown[i] = view(one.id)
+  end
+  redis.call('RPUSH', pull, session, mode, unpack(record))
+  redis.call('PEXPIRE', pull, record_ms)
+  due_by(task_id, until_ms)
 end
-redis.call('PEXPIRE', pull, record_ms)
-set_due(task_id)
 publish()
-return {pending(task_id), pending(task_id, min_rank), shown, mode}
+return {waiting(0), waiting(min_rank), shown, mode}

@@ -5,10 +5,10 @@
 -- After    SEEN
 -- Returns  {ids seen, ids lost to another, how many were delivered by this, and how long these had waited}
 -- Refuses  TASK_UNKNOWN RECEIPT_UNKNOWN
--- Uses     clock key whole batch deliver tally turn announce set_due publish
+-- Uses     clock key whole batch deliver tally turn announce publish
 
-local meta, events, due, task = unpack(KEYS)
-local now_ms, task_id, session, receipt, ids, events_max, retention_ms, idle_after_ms = unpack(ARGV)
+local meta, events, task = unpack(KEYS)
+local now_ms, task_id, session, receipt, ids, events_max, retention_ms = unpack(ARGV)
 
 local named, refusal = batch(cjson.decode(ids))
 if refusal then
@@ -31,7 +31,6 @@ for _, one in ipairs(named) do
   end
 end
 if #done > 0 then
-  set_due(task_id)
   publish()
 end
 return {done, lost, delivered, waited_ms}

@@ -1,5 +1,5 @@
 -- announce: the event of a message's new state, with what a badge needs to know.
--- Uses     emit pending
+-- Uses     emit
 local function announce(m, type, event)
   event = event or {}
   event.task = m.task
@@ -8,6 +8,5 @@ local function announce(m, type, event)
   event.kind = m.kind
   event.priority = m.priority
   event.thread_id = m.thread_id or nil
-  event.pending = pending(m.task)
   return emit(type, event)
 end

@@ -1,10 +1,10 @@
 -- hear: a session of this task gave a sign of life. Written at most every `presence_every_ms`, unless something changed.
--- Returns false when there is no such task.
+-- Returns false when there is no such task. `known` is what is asked here, where it has been read already.
 -- Needs    tasks presence_every_ms
 -- Uses     key clock whole emit set_due pending
-local function hear(task_id, session)
+local function hear(task_id, session, known)
   local task = key('task', task_id)
-  local known = redis.call('HMGET', task, 'state', 'last_heard_ms', 'session', 'waits_for_person', 'created_at_ms')
+  known = known or redis.call('HMGET', task, 'state', 'last_heard_ms', 'session', 'waits_for_person', 'created_at_ms')
   if not known[5] then
     return false
   end
