@@ -59,7 +59,7 @@ async def test_a_call_that_died_before_it_delivered_is_made_again_with_its_mail(
         raise asyncio.CancelledError
 
     with monkeypatch.context() as broken:
-        broken.setattr(backend.broker, "ack", dies)
+        broken.setattr(backend.broker, "ack_all", dies)
         with pytest.raises(asyncio.CancelledError):
             await checked(backend, "c-1")
     assert await checked(backend, "c-2") == []

@@ -40,6 +40,9 @@ CALLED_OFF_MS: Final = 2 * 60_000
 """How long it is remembered that a call is no longer wanted: longer than any call waits."""
 LOOKED_AT: Final = 50
 """Rows of a timeline read at once, looking for an answer."""
+# With `ack`, so that a repeat finds what was delivered; the script itself delivers nothing.
+_CHECK: Final = PullRequest(max=CHECKED_MAX, max_chars=CHECKED_CHARS - FRAME_CHARS, ack=True)
+_AS_SHOWN: Final = {"overhead_chars": MAIL_CHARS, "fresh_only": ""}
 
 
 class Checked(NamedTuple):
@@ -93,8 +96,9 @@ class Asking(Hooking):
                 uncounted=True,
             )
         messages = batch.messages[:shown]
-        fresh = [message_id_of(message) for message in messages if message.delivered_at_ms is None]
-        if fresh:
+        if not left and not delivered:
+            await self.ack_all(who, task, batch.pull_id)
+        elif fresh := [message_id_of(message) for message in messages if message.delivered_at_ms is None]:
             await self.ack(who, task, SettleRequest(receipt=batch.pull_id, message_ids=fresh))
         return Checked(messages, text, batch.pending + len(left), again=bool(delivered))
 
@@ -186,7 +190,7 @@ class Asking(Hooking):
         if call_hash is not None and await self.store.take_once(who.namespace, "called_off", call_hash=call_hash):
             await self.release(who, task, SettleRequest(receipt=receipt))
             return False
-        await self.ack(who, task, SettleRequest(receipt=receipt))
+        await self.ack_all(who, task, receipt)
         return True
 
     async def _answers(self, who: Identity, task: str, message_id: str, behind: int) -> tuple[list[StoredMessage], int]:
@@ -205,12 +209,9 @@ class Asking(Hooking):
                 return found[::-1], newest
 
     async def _take_batch(self, who: Identity, task: str, session: str, call_id: str | None) -> BatchAnswer:
-        # With `ack`, so that a repeat finds what was delivered; the script itself delivers nothing.
-        want = PullRequest(session=session, max=CHECKED_MAX, max_chars=CHECKED_CHARS - FRAME_CHARS, ack=True)
         pull_id = call_id or mint_id()
-        shown = {"overhead_chars": MAIL_CHARS, "fresh_only": ""}
         try:
-            pending, left, rows, _ = await self._run_pull(who, task, want, pull_id, shown)
+            pending, left, rows, _ = await self._run_pull(who, task, session, _CHECK, pull_id, _AS_SHOWN)
         except PullIdReused:
             return await self._take_batch(who, task, session, None)
         return BatchAnswer(pull_id, pull_id, [StoredMessage(*row) for row in rows], pending, left)

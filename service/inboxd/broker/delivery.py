@@ -10,7 +10,7 @@ from inboxd.broker.permission import may_act_for
 from inboxd.broker.sending import Sending
 from inboxd.broker.waiting import Waiting
 from inboxd.errors import TaskUnknown
-from inboxd.model import RANKS, Identity, PullRequest, SettleRequest, StoredMessage
+from inboxd.model import RANKS, SESSION_DEFAULT, Identity, PullRequest, SettleRequest, StoredMessage
 
 
 class BatchAnswer(NamedTuple):
@@ -66,25 +66,27 @@ class Delivery(Sending):
     async def _pull_once(
         self, who: Identity, task: str, want: PullRequest, pull_id: str, hook: dict[str, Any]
     ) -> BatchAnswer:
-        pending, left, rows, mode = await self._run_pull(who, task, want, pull_id, hook)
+        pending, left, rows, mode = await self._run_pull(who, task, want.session, want, pull_id, hook)
         if rows and mode == b"ack":
             return await self._delivered(who, task, want, pull_id)
         return BatchAnswer(pull_id, pull_id if rows else None, [StoredMessage(*row) for row in rows], pending, left)
 
     async def _delivered(self, who: Identity, task: str, want: PullRequest, pull_id: str) -> BatchAnswer:
         """Ack what was just taken, then read it again as it is now. A hand-over of its own: see pull.lua for why it is not one script."""
-        await self.ack(who, task, SettleRequest(receipt=pull_id))
-        pending, left, rows, _ = await self._run_pull(who, task, want, pull_id, {})
+        await self.ack_all(who, task, pull_id)
+        pending, left, rows, _ = await self._run_pull(who, task, want.session, want, pull_id, {})
         return BatchAnswer(pull_id, None, [StoredMessage(*row) for row in rows], pending, left)
 
-    async def _run_pull(self, who: Identity, task: str, want: PullRequest, pull_id: str, hook: dict[str, Any]) -> Any:
+    async def _run_pull(
+        self, who: Identity, task: str, session: str, want: PullRequest, pull_id: str, hook: dict[str, Any]
+    ) -> Any:
         try:
             return await self.store.run(
                 "pull",
                 who.namespace,
                 now_ms=self.clock.for_scripts,
                 task_id=task,
-                session=want.session,
+                session=session,
                 pull_id=pull_id,
                 max=min(want.max, self.settings.pull_max),
                 max_chars=want.max_chars,
@@ -100,15 +102,20 @@ class Delivery(Sending):
     async def settle(self, who: Identity, verb: str, task: str, what: SettleRequest) -> SettleAnswer:
         """ack, release, seen or unseen: each is one script of that name."""
         may_act_for(who, task)
+        return await self._settle(who, verb, task, what.session, what.receipt, json.dumps(what.message_ids or []))
+
+    async def _settle(
+        self, who: Identity, verb: str, task: str, session: str, receipt: str | None, ids: str
+    ) -> SettleAnswer:
         try:
             done, lost, *delivered = await self.store.run(
                 verb,
                 who.namespace,
                 now_ms=self.clock.for_scripts,
                 task_id=task,
-                session=what.session,
-                receipt=what.receipt,
-                ids=json.dumps(what.message_ids or []),
+                session=session,
+                receipt=receipt,
+                ids=ids,
             )
         except TaskUnknown as refusal:
             raise await self._bounced(who.namespace, task, refusal) from None
@@ -118,6 +125,11 @@ class Delivery(Sending):
 
     async def ack(self, who: Identity, task: str, what: SettleRequest) -> SettleAnswer:
         return await self.settle(who, "ack", task, what)
+
+    async def ack_all(self, who: Identity, task: str, receipt: str) -> SettleAnswer:
+        """Ack whatever was handed over under a receipt."""
+        may_act_for(who, task)
+        return await self._settle(who, "ack", task, SESSION_DEFAULT, receipt, "[]")
 
     async def release(self, who: Identity, task: str, what: SettleRequest) -> SettleAnswer:
         return await self.settle(who, "release", task, what)

@@ -202,6 +202,8 @@ class Hooking(Tokens):
         """As the frame needs them. Only a message that names a thread costs a look at whether there is one."""
         mails = [_mail(message) for message in messages]
         named = {mail.thread_id for mail in mails if mail.thread_id}
+        if not named:
+            return mails
         threads = {found for found in named if await self.store.has_thread(namespace, found)}
         return [mail._replace(in_thread=mail.thread_id in threads) for mail in mails]
 

@@ -39,7 +39,6 @@ from inboxd.model import (
     RenewRequest,
     ReplyKind,
     ReplyRequest,
-    SettleRequest,
     Status,
     StoredMessage,
     Thread,
@@ -438,7 +437,7 @@ class Threads(History):
         if not want.ack:
             return StoredMessage(*taken), receipt
         try:
-            await self.ack(who, agent, SettleRequest(receipt=receipt))
+            await self.ack_all(who, agent, receipt)
         except ReceiptLost:
             return None
         return StoredMessage(*await take()), None

@@ -16,6 +16,7 @@ from inboxd.broker import Broker
 from inboxd.edges.hooks import HOOK
 from inboxd.edges.http_api import HOT, Call, ClientGone
 from inboxd.edges.http_threads import hot_route
+from inboxd.edges.mcp_door import McpDoor, Unusual
 from inboxd.edges.observe import RequestIds, RequestLog, Requests
 from inboxd.edges.problems import bug, of, problem_bytes, problem_headers
 from inboxd.errors import BodyTooLarge, InboxdError
@@ -29,7 +30,7 @@ MCP = "/mcp"
 
 
 class Front:
-    def __init__(self, app: ASGIApp, broker: Broker, requests: Requests, request_log: RequestLog, mcp: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, broker: Broker, requests: Requests, request_log: RequestLog, mcp: McpDoor) -> None:
         self._app = app
         self._mcp = mcp
         self._broker = broker
@@ -56,6 +57,8 @@ class Front:
             hot = HOOK
         elif method == "POST" and path.startswith(THREADS):
             hot, place = hot_route(path[len(THREADS) :])
+        elif method == "POST" and path == MCP:
+            hot = self._mcp.usual
         self._requests.running += 1
         status, route = 499, "unknown"
         try:
@@ -64,10 +67,13 @@ class Front:
                 status, route = await self._cold(app, scope, receive, send, request_id)
                 return
             route = hot.template
-            call = Call(self._broker, scope, receive, place)
+            call = Call(self._broker, scope, receive, place, request_id)
             try:
                 status, body = await hot.handle(call)
                 headers: Iterable[tuple[bytes, bytes]] = call.headers
+            except Unusual:
+                status, route = await self._cold(self._mcp, scope, call.receive, send, request_id)
+                return
             except ClientGone:
                 return
             except Exception as error:
@@ -87,7 +93,7 @@ class Front:
     async def _cold(
         self, app: ASGIApp, scope: Scope, receive: Receive, send: Send, request_id: bytes
     ) -> tuple[int, str]:
-        """Everything FastAPI or the MCP door answers, with the same size limit, id and last resort."""
+        """Everything FastAPI or the SDK of MCP answers, with the same size limit, id and last resort."""
         status = 499
         started = finished = gone = False
         taken = 0

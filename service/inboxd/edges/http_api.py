@@ -34,10 +34,11 @@ class ClientGone(Exception):
 class Call:
     """One request to a hot route. `place` is what its path names: a task, or a host."""
 
-    __slots__ = ("broker", "headers", "place", "receive", "scope")
+    __slots__ = ("broker", "headers", "place", "receive", "request_id", "scope")
 
-    def __init__(self, broker: Broker, scope: Scope, receive: Receive, place: str) -> None:
+    def __init__(self, broker: Broker, scope: Scope, receive: Receive, place: str, request_id: bytes) -> None:
         self.broker = broker
+        self.request_id = request_id
         self.scope = scope
         self.receive = receive
         self.place = place

@@ -24,7 +24,7 @@ IN_SCOPE: Final = "inboxd.mcp_caller"
 _session_fits = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}\Z").match
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class McpCaller:
     broker: Broker
     who: Identity
@@ -98,6 +98,7 @@ class McpCaller:
 
 
 def _named(how: str, *parts: Any) -> list[Any] | None:
-    if all(isinstance(part, (str, int)) and part != "" for part in parts):
-        return [how, *parts]
-    return None
+    for part in parts:
+        if not isinstance(part, (str, int)) or part == "":
+            return None
+    return [how, *parts]

@@ -13,7 +13,7 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
 from pydantic_core import from_json, to_json
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from inboxd.broker import Broker
@@ -21,36 +21,44 @@ from inboxd.broker.naming import mint_id
 from inboxd.broker.permission import may_act_for
 from inboxd.edges import mcp_usual
 from inboxd.edges.auth import bearer
-from inboxd.edges.mcp_caller import McpCaller
+from inboxd.edges.http_api import JSON, Answer, Call, HotRoute
+from inboxd.edges.mcp_caller import IN_SCOPE, McpCaller
 from inboxd.edges.mcp_news import News
 from inboxd.edges.mcp_usual import NEW
 from inboxd.edges.origin import Names
 from inboxd.errors import CrossSite, InvalidRequest, MethodNotAllowed
 from inboxd.model import USER, Identity, is_task_id
 
-JSON_HEAD: Final = (b"content-type", b"application/json")
+GREETING: Final = "inboxd.mcp_greeting"
+
+
+class Unusual(Exception):
+    """A request that is not answered in front of the SDK."""
 
 
 class McpDoor:
-    """An ASGI application, and, for whoever counts requests, the route that leads to it."""
+    """An ASGI application, and, for whoever counts requests, the route that leads to it. What is posted is tried by `usual` first."""
 
     path = "/mcp"
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
+        self.usual = HotRoute(self.path, self._usual)
         self._names = Names(broker.settings)
         self._sdk: ModuleType | None = None
         self._loading = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["route"] = self
+        if scope["method"] == "POST":
+            sdk = await self._loaded()
+            await sdk.serve(scope[IN_SCOPE], scope, receive, _with_session(send) if scope[GREETING] else send)
+            return
         said: dict[bytes, bytes] = dict(scope["headers"])
         if b"origin" in said or b"sec-fetch-site" in said:
             self._check_origin(Request(scope))
-        caller = await self._caller(scope, said)
+        caller = await self._caller(scope, said, scope["request_id"])
         match scope["method"]:
-            case "POST":
-                await self._post(caller, scope, receive, send)
             case "GET" if said.get(b"mcp-protocol-version") != NEW.encode():
                 await self._stream(caller, receive, send)
             case "DELETE":
@@ -73,7 +81,31 @@ class McpDoor:
                 "This request comes from another site's page.", hint="Connect from a program, not from a page."
             )
 
-    async def _caller(self, scope: Scope, said: dict[bytes, bytes]) -> McpCaller:
+    async def _usual(self, call: Call) -> Answer:
+        """What is posted, if it is as usual; otherwise Unusual, and its body can be read once more."""
+        scope = call.scope
+        said: dict[bytes, bytes] = dict(scope["headers"])
+        if b"origin" in said or b"sec-fetch-site" in said:
+            self._check_origin(Request(scope))
+        caller = await self._caller(scope, said, call.request_id.decode())
+        body = await call.body()
+        try:
+            asked = from_json(body)
+        except ValueError:
+            asked = None
+        await _heed(caller, asked)
+        # A header that is there twice is as odd as any: two readers might choose differently.
+        answer = await mcp_usual.answer(caller, asked) if len(said) == len(scope["headers"]) else None
+        greeting = isinstance(asked, dict) and asked.get("method") == "initialize"
+        if answer is None:
+            scope[IN_SCOPE], scope[GREETING] = caller, greeting
+            call.receive = _replayed(body, call.receive)
+            raise Unusual
+        if greeting:
+            call.headers = (*call.headers, _session())
+        return 200 if answer else 202, answer
+
+    async def _caller(self, scope: Scope, said: dict[bytes, bytes], request_id: str) -> McpCaller:
         token = bearer(scope["headers"])
         who = self._broker.recall(token) or await self._broker.identify(token)
         asked, mail_only = _asked(scope["query_string"]) if scope["query_string"] else (None, False)
@@ -86,26 +118,8 @@ class McpDoor:
             task=_task(who, asked),
             mail_only=mail_only,
             said=said,
-            request_id=scope.get("request_id", ""),
+            request_id=request_id,
         )
-
-    async def _post(self, caller: McpCaller, scope: Scope, receive: Receive, send: Send) -> None:
-        body = await _whole(receive)
-        try:
-            said = from_json(body)
-        except ValueError:
-            said = None
-        await _heed(caller, said)
-        # A header that is there twice is as odd as any: two readers might choose differently.
-        usual = len(caller.said) == len(scope["headers"])
-        answer = await mcp_usual.answer(caller, said) if usual else None
-        if isinstance(said, dict) and said.get("method") == "initialize":
-            send = _with_session(send)
-        if answer is not None:
-            await _answer(send, 200 if answer else 202, answer)
-            return
-        sdk = await self._loaded()
-        await sdk.serve(caller, scope, _replayed(body, receive), send)
 
     async def _loaded(self) -> ModuleType:
         if self._sdk is None:
@@ -181,19 +195,6 @@ def _task(who: Identity, asked: str | None) -> str | None:
     return asked
 
 
-async def _whole(receive: Receive) -> bytes:
-    """The request's body; how long it may be, the front door sees to."""
-    body = b""
-    more = True
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        body += message.get("body", b"")
-        more = message.get("more_body", False)
-    return body
-
-
 def _replayed(body: bytes, receive: Receive) -> Receive:
     """The request's body once more, and then whatever else comes."""
     given = False
@@ -208,12 +209,17 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
     return again
 
 
+def _session() -> tuple[bytes, bytes]:
+    """A name for the session that begins. We keep none of it: it only tells one client's calls from another's."""
+    return b"mcp-session-id", mint_id().encode()
+
+
 def _with_session(send: Send) -> Send:
-    """Give the session that begins with this answer a name. We keep none of it: it only tells one client's calls from another's."""
+    """The SDK's answer to a greeting, with a name for the session."""
 
     async def named(message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] == 200:
-            message["headers"] = [*message["headers"], (b"mcp-session-id", mint_id().encode())]
+            message["headers"] = [*message["headers"], _session()]
         await send(message)
 
     return named
@@ -232,6 +238,6 @@ async def _hang_up(receive: Receive) -> None:
 
 
 async def _answer(send: Send, status: int, body: bytes) -> None:
-    head = [JSON_HEAD, (b"content-length", b"%d" % len(body))]
+    head = [*JSON, (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": status, "headers": head})
     await send({"type": "http.response.body", "body": body})

@@ -38,7 +38,6 @@ Context = ServerRequestContext[Any, Any]
 
 async def serve(caller: McpCaller, scope: Scope, receive: Receive, send: Send) -> None:
     """One request of the protocol, whichever of its versions."""
-    scope[IN_SCOPE] = caller
     manager = StreamableHTTPSessionManager(
         _server(caller.mail_only),
         stateless=True,

@@ -33,7 +33,11 @@ from inboxd.errors import (
 log = logging.getLogger("inboxd.mcp")
 
 TOOLS: Final[dict[str, Tool]] = {tool.name: tool for tool in (*mcp_mail.TOOLS, *mcp_work.TOOLS)}
-
+_WAITS_S: Final[dict[str, int]] = {
+    name: tool.takes.model_fields["wait_s"].default
+    for name, tool in TOOLS.items()
+    if "wait_s" in tool.takes.model_fields
+}
 
 _NEXT: Final[dict[type[InboxdError], str]] = {
     CursorInvalid: "Leave cursor out to begin anew.",
@@ -82,10 +86,7 @@ def find(name: str, *, mail_only: bool = False) -> Tool:
 
 def may_wait(name: str, given: dict[str, Any]) -> bool:
     """Whether a call takes as long as somebody else does."""
-    tool = TOOLS.get(name)
-    if tool is None or "wait_s" not in tool.takes.model_fields:
-        return False
-    return given.get("wait_s", tool.takes.model_fields["wait_s"].default) not in (0, "0")
+    return name in _WAITS_S and given.get("wait_s", _WAITS_S[name]) not in (0, "0")
 
 
 def offered(*, mail_only: bool = False) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from inboxd.hosts.quoting import lines, one_line, quote, units, word
@@ -374,6 +375,7 @@ def _json(value: Any) -> str:
         return "(cannot be shown)"
 
 
+@lru_cache(maxsize=1_024)
 def whose(sender: str) -> Sender:
     if sender == USER:
         return Sender("the user (the person you work for)", USER, False)

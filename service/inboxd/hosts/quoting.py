@@ -39,6 +39,8 @@ def units(text: str) -> int:
 
 def lines(text: str) -> list[str]:
     """The text as harmless lines, without the prefix."""
+    if text.isascii() and text.isprintable() and "<" not in text:
+        return [text] if text else []  # nearly every subject, and many a message
     return [_UNSEEN.sub(_written_out, line) for line in _REMINDER.sub(_disarmed, text).splitlines()]
 
 
