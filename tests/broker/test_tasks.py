@@ -93,17 +93,20 @@ async def test_an_unknown_task_bounces_everywhere_with_the_nearest_names(mail: M
 
 
 async def test_the_list_is_sorted_by_urgency(mail: Mail, clock: FixedClock) -> None:
-    await mail.declare("asks", "urgent", "waits", "much", "little", "silent", "over")
+    await mail.declare("asks", "urgent", "dead", "waits", "much", "little", "silent", "over")
     await mail.presence("waiting", task="asks", detail="May I?")
     await mail.send("u", task="urgent", priority="urgent")
     await mail.send("w", task="backend", sender="task:waits", awaiting_response=True)
     await mail.settle("ack", await mail.pull())
+    await mail.send("d", task="dead")
+    for _ in range(mail.broker.settings.attempts_max):
+        await mail.settle("release", await mail.pull(task="dead"), task="dead")
     await mail.send_all("m-1", "m-2", task="much")
     await mail.send("l", task="little")
     await mail.send("o", task="over", priority="urgent")
     await mail.presence("terminated", task="over")
     assert [name for name in await names(mail) if name not in ("backend", "frontend", "user")] == [
-        "asks", "urgent", "waits", "much", "little", "silent", "over",
+        "asks", "urgent", "dead", "waits", "much", "little", "silent", "over",
     ]  # fmt: skip
 
 

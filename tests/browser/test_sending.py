@@ -55,6 +55,17 @@ def test_the_timeline_says_when_a_message_was_queued_delivered_and_seen(desk: De
     expect(steps.nth(1).locator("time")).to_have_attribute("title", re.compile(year))
 
 
+def test_the_box_grows_with_what_is_written_in_it(desk: Desk, team: Team) -> None:
+    page = desk.open(f"/tasks/{team.task()}")
+    page.set_viewport_size({"width": 390, "height": 844})
+    cut_off = "(field) => field.scrollHeight > field.clientHeight"
+    page.fill("#body", "many words that wrap, " * 12)
+    assert not page.locator("#body").evaluate(cut_off)
+    page.fill("#body", "line\n" * 40)
+    assert page.locator("#body").evaluate(cut_off)
+    assert page.locator("#body").bounding_box()["height"] < 300
+
+
 def test_enter_sends_and_shift_enter_breaks_the_line(desk: Desk, team: Team) -> None:
     task = team.task()
     page = desk.open(f"/tasks/{task}")

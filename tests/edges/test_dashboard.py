@@ -529,6 +529,18 @@ async def test_a_long_body_is_folded_and_its_rest_comes_when_asked_for(api: Api,
     assert " end" in whole.text
 
 
+async def test_a_body_of_many_lines_is_folded_too(api: Api, person: Browser) -> None:
+    body = "\n".join(f"line-{number}." for number in range(60))
+    await api.broker.send(api.owner, "backend", NewMessage(message_id="short", body=body))
+    assert "line-59." in (await person.get("/tasks/backend")).text
+    await api.broker.send(api.owner, "backend", NewMessage(message_id="many", body=f"{body}\nthe last"))
+    text = (await person.get("/ui/rows/messages?id=many")).text
+    assert "line-29. …" in text
+    assert "line-30." not in text
+    assert "Show all" in text
+    assert "the last" in (await person.get("/ui/messages/many/body")).text
+
+
 async def test_the_timeline_is_paged(api: Api, person: Browser) -> None:
     for number in range(70):
         await api.broker.send(api.owner, "backend", NewMessage(message_id=f"m-{number}", body="x"))

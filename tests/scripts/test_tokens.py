@@ -30,9 +30,10 @@ async def test_an_agents_token_declares_its_task(scene: Scene) -> None:
     change = await scene.act("create_token", token_id="b", record="{}", task_id="new")
     assert change.keys.keys() == {"task:new", "tasks", "tokens"}
     assert [event["type"] for event in change.events] == ["task_declared", "token_created"]
-    change = await scene.act("create_token", token_id="c", record="{}", task_id="new")
-    assert change.keys == {"tokens": {"c": (None, "{}")}}
-    assert change.events == [{"type": "token_created", "token_id": "c"}]
+    record = '{"role":"agent","task":"new","label":"ci"}'
+    change = await scene.act("create_token", token_id="c", record=record, task_id="new")
+    assert change.keys == {"tokens": {"c": (None, record)}}
+    assert change.events == [{"type": "token_created", "token_id": "c", "role": "agent", "agent": "new", "label": "ci"}]
 
 
 async def test_a_revoked_token_is_gone_and_a_second_time_is_refused(scene: Scene) -> None:

@@ -218,9 +218,10 @@ def _needs(task: Task) -> list[AttentionItem]:
 
 
 def urgency(task: Task) -> tuple[int, int, int, int, str]:
-    """What sorts first: a question to the person, urgent mail, somebody waiting, most mail, most recent; then the name."""
+    """What sorts first: a question to the person, urgent mail, dead letters, somebody waiting, most mail, most recent; then the name."""
     over = task.state == "terminated"
-    loud = 0 if task.waits_for_person else 1 if task.urgent else 2 if task.waiting_for else 3 if task.pending else 4
+    calls = [task.waits_for_person, task.urgent, task.dead, task.waiting_for, task.pending]
+    loud = next((place for place, call in enumerate(calls) if call), len(calls))
     return (int(over), loud, -task.pending, -(task.last_heard_ms or task.created_at_ms), task.task)
 
 

@@ -19,8 +19,10 @@ from inboxd.errors import MessageUnknown
 from inboxd.model import USER, AttentionItem, Message, StoredMessage, Task
 
 FOLD_CHARS: Final = 2_000
+FOLD_LINES: Final = 60
 """A longer body is folded: the page gets its start, the rest comes when asked for."""
 FOLDED_CHARS: Final = 1_200
+FOLDED_LINES: Final = 30
 PAGE_ROWS: Final = 30
 UNREAD_MAX: Final = 200
 UNREAD_ROUNDS: Final = 20
@@ -64,10 +66,13 @@ class MessageView:
 
 def fold(text: str) -> tuple[str, int]:
     """The part of a body to show, and the size of the whole if that is not all."""
-    if len(text) <= FOLD_CHARS:
+    if len(text) <= FOLD_CHARS and text.count("\n") < FOLD_LINES:
         return text, 0
-    cut = text.rfind("\n", FOLDED_CHARS // 2, FOLDED_CHARS)
-    return text[: cut if cut > 0 else FOLDED_CHARS].rstrip() + " …", len(text)
+    start = "\n".join(text.split("\n", FOLDED_LINES)[:FOLDED_LINES])
+    if len(start) > FOLDED_CHARS:
+        cut = start.rfind("\n", FOLDED_CHARS // 2, FOLDED_CHARS)
+        start = start[: cut if cut > 0 else FOLDED_CHARS]
+    return start.rstrip() + " …", len(text)
 
 
 def message_of(stored: StoredMessage) -> Message:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from inboxd.broker.desk import SESSION_LABEL
 from inboxd.model import USER
 
 
@@ -80,7 +81,9 @@ def tell(event: dict[str, Any]) -> Told:
     if kind == "task_declared" and task == USER:
         return Told("inbox", "quiet", "", "The person's inbox was opened", "", "/inbox")
     icon, tone, says = _SAYS.get(kind, ("activity", "quiet", kind.replace("_", " ")))
-    if kind.startswith("token_"):
+    if kind == "token_created":
+        return _token(event, icon, tone, says)
+    if kind == "token_revoked":
         return Told(icon, tone, "", says, "", "")
     detail = str(event.get("host") or "") if kind == "task_session_started" else ""
     return Told(icon, tone, task, says, detail, "" if kind == "task_removed" else _task(event))
@@ -96,6 +99,16 @@ def _message(event: dict[str, Any], state: str, task: str) -> Told:
         word = {"question": "asked", "answer": "answered", "result": "reported to", "help_request": "wants help from"}
         return Told(icon, tone, sender, word.get(str(event.get("kind")), says), task, link)
     return Told(icon, tone, task, f"{says} from", sender, link)
+
+
+def _token(event: dict[str, Any], icon: str, tone: str, says: str) -> Told:
+    agent = _name(event.get("agent"))
+    if agent:
+        return Told(icon, tone, agent, "was given a token", "", f"/tasks/{agent}")
+    if event.get("label") == SESSION_LABEL:
+        return Told(icon, tone, "", "A browser was signed in", "", "")
+    role = str(event.get("role") or "")
+    return Told(icon, tone, "", f"{says}, for the role" if role else says, role, "")
 
 
 def _name(given: Any) -> str:

@@ -13,7 +13,8 @@ if task_id ~= '' then
   declare_task(task_id)
 end
 if redis.call('HSETNX', tokens, token_id, record) == 1 then
-  emit('token_created', {token_id = token_id})
+  local token = cjson.decode(record)
+  emit('token_created', {token_id = token_id, role = token.role, agent = task_id ~= '' and task_id or nil, label = token.label})
 end
 publish()
 return 1

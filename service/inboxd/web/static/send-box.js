@@ -51,6 +51,7 @@ export class SendBox extends HTMLElement {
     this.grow();
   }
 
+  // For browsers without `field-sizing`: by its lines, not by how they wrap.
   grow() {
     const lines = this.field.value.split("\n").length;
     this.field.rows = Math.min(12, Math.max(2, lines));
