@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -13,7 +14,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,18 @@ def store(fsync: str = "always") -> Iterator[int]:
         with process(str(server_binary(None)), *flags):
             wait_for(port)
             yield port
+
+
+TOGETHER = 8
+"""Calls that are timed together: of a single one, a third is how soon its server's core wakes, which differs between two servers."""
+
+
+async def each_of(calls: Iterable[Awaitable[object]]) -> float:
+    """How long each of these took, made at once, in seconds."""
+    waiting = list(calls)
+    before = time.perf_counter()
+    await asyncio.gather(*waiting)
+    return (time.perf_counter() - before) / len(waiting)
 
 
 @dataclass

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterator
 
 import uvloop
 
-from bench.rig import Line, median, store
+from bench.rig import TOGETHER, Line, each_of, median, store
 from inboxd.broker import Broker, owner
 from inboxd.model import ClaimRequest, FinishRequest, Identity, NewThread, NewToken
 from inboxd.settings import Settings
@@ -54,11 +53,6 @@ async def measure() -> list[Line]:
             await fill(broker, who, finished)
             brokers.append(broker)
 
-        async def once(work: Callable[[Broker, int], Awaitable[object]], broker: Broker, number: int) -> float:
-            before = time.perf_counter()
-            await work(broker, number)
-            return time.perf_counter() - before
-
         operations: dict[str, Callable[[Broker, int], Awaitable[object]]] = {
             "fetch": lambda broker, _: broker.fetch(who, agent="backend", statuses=[], limit=20, unread=False),
             "list, the newest": lambda broker, _: broker.list_threads(who, limit=20),
@@ -70,10 +64,10 @@ async def measure() -> list[Line]:
         }
         for name, operation in operations.items():
             took: list[list[float]] = [[], []]
-            for number in range(TIMES):
+            for first in range(0, TIMES, TOGETHER):
                 for side, broker in enumerate(brokers):
-                    took[side].append(await once(operation, broker, number))
-            lines.append(Line(f"{name}, median", median(took[0]) * 1000, "ms"))
+                    took[side].append(await each_of(operation(broker, first + i) for i in range(TOGETHER)))
+            lines.append(Line(f"{name}, each of {TOGETHER} at once, median", median(took[0]) * 1000, "ms"))
             ratio = median(took[1]) / median(took[0])
             lines.append(Line(f"{name}, with {MANY:,} finished threads over with none", ratio, "x", ("<=", 1.3)))
         for broker in brokers:
