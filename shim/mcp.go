@@ -1,7 +1,7 @@
 // mcp: the broker's MCP server for hosts that start a program instead of calling an address. JSON-RPC lines come in on stdin,
 // each goes to /mcp, and what comes back goes out on stdout; nothing is understood here but what carrying needs.
 //
-// It never dies of the broker: a request that finds none is answered with an error that says so, and the next one tries
+// It never dies of the broker: a request that finds none is answered with a refusal that says so, and the next one tries
 // again. Every message has a name (Idempotency-Key) that its tries share, so that trying again is harmless.
 package main
 
@@ -228,7 +228,7 @@ func (p *mcpProxy) carry(doing gocontext.Context, line []byte, name string, said
 		}
 		// Who listens goes on listening: the broker was restarted, perhaps, and mail that came meanwhile is told at once.
 		if !heard && (why.exit != exitBroken || time.Since(began)+pause > patience) {
-			p.fail(said.ID, mcpAway, why)
+			p.refuse(said, mcpAway, why)
 			return
 		}
 		select {
@@ -286,7 +286,7 @@ func (p *mcpProxy) try(
 	if json.Unmarshal(body, &told) == nil && told.Version == "2.0" && told.isAnswer() {
 		p.say(said, response, body, &told.rpc)
 	} else {
-		p.fail(said.ID, mcpRefused, refusal(response.StatusCode, body))
+		p.refuse(said, mcpRefused, refusal(response.StatusCode, body))
 	}
 	return true, true, nil
 }
@@ -459,14 +459,35 @@ func (p *mcpProxy) write(message []byte) {
 	p.ctx.stdout.Write(line.Bytes())
 }
 
-// fail answers a request with an error that a person, or a model, can act on.
-func (p *mcpProxy) fail(id json.RawMessage, code int, why *problem) {
-	if id == nil {
-		if code != mcpNotJSON && code != mcpInvalid {
-			return // nobody waits for an answer
-		}
-		id = json.RawMessage("null")
+// refuse answers a request that could not be carried out. A tool's call gets a result, as from the broker: that is what a model reads.
+func (p *mcpProxy) refuse(said *rpc, code int, why *problem) {
+	if said.ID == nil {
+		return // nobody waits for an answer
 	}
+	if said.Method != "tools/call" {
+		p.fail(said.ID, code, why)
+		return
+	}
+	text := why.code + ": " + why.message
+	told := map[string]string{"code": why.code, "message": why.message}
+	if why.hint != "" {
+		text += " " + why.hint
+		told["hint"] = why.hint
+	}
+	result := map[string]any{
+		"content":           []map[string]string{{"type": "text", "text": text}},
+		"structuredContent": map[string]any{"error": told},
+		"isError":           true,
+	}
+	if said.version() != "" {
+		result["resultType"] = "complete"
+	}
+	line, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": said.ID, "result": result})
+	p.write(line)
+}
+
+// fail answers with an error of the protocol that says why.
+func (p *mcpProxy) fail(id json.RawMessage, code int, why *problem) {
 	type data struct {
 		Code string `json:"code"`
 		Hint string `json:"hint,omitempty"`

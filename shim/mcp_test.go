@@ -187,21 +187,34 @@ func TestALostAnswerIsAskedForAgainUnderTheSameName(t *testing.T) {
 	}
 }
 
-func TestABrokerThatIsAwayIsAnErrorAndNoEnd(t *testing.T) {
+func TestABrokerThatIsAwayIsARefusalAndNoEnd(t *testing.T) {
 	gone, _ := net.Listen("tcp", "127.0.0.1:0")
 	address := gone.Addr().String()
 	gone.Close()
 	host := speakTo(t, "http://"+address)
 	host.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}`)
 	var said struct {
-		ID    int
-		Error struct {
-			Code    int
-			Message string
-			Data    struct{ Code, Hint string }
+		Result struct {
+			ResultType        string
+			IsError           bool
+			Content           []struct{ Text string }
+			StructuredContent struct{ Error struct{ Code, Message, Hint string } }
 		}
+		Error struct{ Code int }
 	}
-	if json.Unmarshal([]byte(host.hears()), &said); said.Error.Code != mcpAway || said.Error.Data.Code != "BROKER_UNREACHABLE" || said.Error.Data.Hint == "" {
+	json.Unmarshal([]byte(host.hears()), &said)
+	result := said.Result
+	told := result.StructuredContent.Error
+	if !result.IsError || told.Code != "BROKER_UNREACHABLE" || result.Content[0].Text != told.Code+": "+told.Message+" "+told.Hint || result.ResultType != "" {
+		t.Errorf("%+v", said)
+	}
+	host.say(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`)
+	if json.Unmarshal([]byte(host.hears()), &said); !said.Result.IsError || said.Result.ResultType != "complete" {
+		t.Errorf("%+v", said)
+	}
+	// What is no tool's call knows no such result.
+	host.say(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{}}`)
+	if json.Unmarshal([]byte(host.hears()), &said); said.Error.Code != mcpAway {
 		t.Errorf("%+v", said)
 	}
 	back, err := net.Listen("tcp", address)

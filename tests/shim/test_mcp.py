@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import socket
 import subprocess
 import threading
@@ -20,6 +21,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 from mcp.client.subscriptions import ResourceUpdated
 from mcp.shared.exceptions import MCPError
+from mcp.types import TextContent
 
 from tests.support.brokers import RunningBroker, running_broker
 from tests.support.inbox import Inbox
@@ -133,7 +135,7 @@ async def test_a_listener_hears_of_mail_before_and_after_the_broker_was_restarte
                 assert bodies(result.structured_content or {}) == ["two"]
 
 
-async def test_a_broker_that_is_away_is_an_error_a_host_can_show_and_its_return_is_noticed(
+async def test_a_broker_that_is_away_is_a_result_a_model_can_act_on_and_its_return_is_noticed(
     inbox_binary: Path, tmp_path: Path
 ) -> None:
     with running_broker(tmp_path / "broker") as broker:
@@ -142,8 +144,14 @@ async def test_a_broker_that_is_away_is_an_error_a_host_can_show_and_its_return_
             await speaking.call_tool("inbox_status", {})
             port = broker.url.rsplit(":", 1)[1]
             assert broker.stop() == 0
-            with pytest.raises(MCPError, match=r"cannot be reached.*Is `inboxd serve` running"):
-                await speaking.call_tool("inbox_status", {})
+            refused = await speaking.call_tool("inbox_status", {})
+            assert refused.is_error
+            assert (refused.structured_content or {})["error"]["code"] == "BROKER_UNREACHABLE"
+            told = refused.content[0]
+            assert isinstance(told, TextContent)
+            assert re.search(r"cannot be reached\..*Is `inboxd serve` running", told.text)
+            with pytest.raises(MCPError, match="cannot be reached"):
+                await speaking.list_tools()
             with running_broker(tmp_path / "broker", "--port", port):
                 assert (await speaking.call_tool("inbox_status", {})).structured_content is not None
 
