@@ -90,6 +90,7 @@ def main() -> int:
         with running_broker(Path(folder) / "empty", "--store-fsync", "everysec") as broker:
             team = team_at(broker)
             shoot(browser, team, "empty", EMPTY)
+            shoot(browser, team, "empty", {"task": f"/tasks/{team.task(title='Nobody wrote yet')}"})
             shoot(browser, team, "outside", OUTSIDE)
         with running_broker(Path(folder) / "full", "--store-fsync", "everysec") as broker:
             team = team_at(broker)
