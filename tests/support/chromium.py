@@ -1,4 +1,5 @@
-"""A Chromium for the browser tests: the system's, because playwright's own cannot be had everywhere.
+"""A Chromium for the browser tests: the system's, because playwright's own cannot be had everywhere. The headless shell is the same
+engine without the windows around it, and takes two thirds of the time.
 
 `python -m tests.support.chromium` tries to install one where that is allowed (as root, on Debian and its kin), and says what it did.
 """
@@ -12,7 +13,15 @@ import sys
 from functools import cache
 from pathlib import Path
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+NAMES = (
+    "chromium-headless-shell",
+    "chrome-headless-shell",
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+    "chrome",
+)
 MAC = Path("/Applications/Google Chrome.app/Contents/MacOS/Google Chrome")
 FLAGS = [
     "--headless",
@@ -44,12 +53,15 @@ def install() -> str:
         return NOT_TESTED
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "stdin": subprocess.DEVNULL}
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    for command in (["update"], ["install", "-y", "--no-install-recommends", "chromium"]):
+    take = ["install", "-y", "--no-install-recommends"]
+    for command in (["update"], [*take, "chromium-headless-shell"], [*take, "chromium"]):
         try:
             subprocess.run(["apt-get", *command], env=environment, timeout=INSTALL_S_MAX, check=False, **quiet)  # type: ignore[call-overload]
         except subprocess.TimeoutExpired:
             break
-    find_chromium.cache_clear()
+        find_chromium.cache_clear()
+        if find_chromium():
+            break
     return f"browser tests: installed {find_chromium()}" if find_chromium() else NOT_TESTED
 
 
