@@ -198,7 +198,9 @@ func TestABrokerThatIsAwayIsARefusalAndNoEnd(t *testing.T) {
 			ResultType        string
 			IsError           bool
 			Content           []struct{ Text string }
-			StructuredContent struct{ Error struct{ Code, Message, Hint string } }
+			StructuredContent struct {
+				Error struct{ Code, Message, Hint string }
+			}
 		}
 		Error struct{ Code int }
 	}
