@@ -206,6 +206,7 @@ async def test_an_agent_hears_its_own_and_everybody_else_hears_all(api: Api, rol
         ("", "-1"),
         ("", "1.5"),
         ("", "9" * 30),
+        ("", "9" * 5_000),
         ("", "٣"),
     ],
 )

@@ -43,6 +43,7 @@ RETRY_MS: Final = 2_000
 END_MS: Final = 300
 """How long a reader may take for what is left once its stream has ended; then the connection is dropped."""
 NUMBER_MAX: Final = 10**15
+NUMBER_DIGITS: Final = len(str(NUMBER_MAX))
 HEADERS: Final = {
     "cache-control": "no-store",
     "x-accel-buffering": "no",  # a proxy that gathers an answer would never pass this one on
@@ -100,7 +101,8 @@ async def stream(request: Request, who: Identity, want: Want, after: int | None)
     """The answer to whoever wants to be told: from behind `after`, or from where a browser says it was."""
     given = request.headers.get("last-event-id") or None
     if given is not None:
-        if not (given.isascii() and given.isdigit()) or int(given) > NUMBER_MAX:
+        # By length first: Python refuses to read a number of thousands of digits.
+        if not (given.isascii() and given.isdigit()) or len(given) > NUMBER_DIGITS or int(given) > NUMBER_MAX:
             raise InvalidRequest("Last-Event-ID: the number of an event is wanted.")
         after = int(given)
     return Stream(broker_of(request), who, want, after)
