@@ -181,6 +181,16 @@ async def test_filters_leave_out_and_pings_still_carry_the_number_on(api: Api) -
         assert other.body.count(b"\n\n: ping\nid: ") == len(other.frames) - 1
 
 
+async def test_a_filter_that_is_given_twice_lets_both_through(api: Api) -> None:
+    last = await last_of(api)
+    await send(api, "m-1")
+    await send(api, "m-2", task="frontend")
+    query = f"after={last}&type=task_message_queued&type=task_declared"
+    async with listening(api, f"{query}&task=backend&task=frontend") as listener:
+        await wait_until(lambda: len(listener.frames) > 2, within_ms=LONG_MS)
+        assert [frame.data["message_id"] for frame in listener.frames[1:3]] == ["m-1", "m-2"]
+
+
 @pytest.mark.parametrize("role", ROLES)
 async def test_an_agent_hears_its_own_and_everybody_else_hears_all(api: Api, role: str) -> None:
     async with listening(api, role=role) as listener:

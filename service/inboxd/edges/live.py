@@ -19,11 +19,12 @@ the letter of the standard, but not every reader takes one over that way.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Header, Query, Request, Response
+from pydantic import StringConstraints
 from pydantic_core import to_json
 from starlette.types import Receive, Scope, Send
 
@@ -56,6 +57,10 @@ EXAMPLE: Final = (
 
 live = APIRouter(prefix="/v1", route_class=StrictRoute)
 
+Names = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._,-]*$", max_length=4_000)]
+Types = Annotated[str, StringConstraints(pattern=r"^[a-z_*,]*$", max_length=1_000)]
+Threads = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._:,-]*$", max_length=4_000)]
+
 
 @live.get(
     "/events",
@@ -67,19 +72,13 @@ async def events(
     request: Request,
     who: Caller,
     task: Annotated[
-        str, Query(pattern=r"^[A-Za-z0-9._,-]*$", max_length=4_000, description="only of these tasks, with commas")
-    ] = "",
+        Sequence[Names], Query(description="only of these tasks: with commas, or given more than once")
+    ] = (),
     type: Annotated[  # noqa: A002
-        str,
-        Query(
-            pattern=r"^[a-z_*,]*$",
-            max_length=1_000,
-            description="only these types, with commas; `thread_*` fits all of a kind",
-        ),
-    ] = "",
-    thread: Annotated[
-        str, Query(pattern=r"^[A-Za-z0-9._:,-]*$", max_length=4_000, description="only of these threads, with commas")
-    ] = "",
+        Sequence[Types],
+        Query(description="only these types, likewise; `thread_*` fits all of a kind"),
+    ] = (),
+    thread: Annotated[Sequence[Threads], Query(description="only of these threads, likewise")] = (),
     after: Annotated[
         int | None,
         Query(ge=0, le=NUMBER_MAX, description="the number of the last event you have; none: from now on"),
@@ -94,7 +93,7 @@ async def events(
     `ping` keeps the connection open and the number near; `closing` is the last, with the reason (`stopping`, `token`, `slow`).
     A reader that takes nothing is cut off: come back with the last `id` and nothing is missed.
     """
-    return await stream(request, who, Want.of(task, type, thread), after)
+    return await stream(request, who, Want.of(*map(",".join, (task, type, thread))), after)
 
 
 async def stream(request: Request, who: Identity, want: Want, after: int | None) -> Response:
