@@ -327,6 +327,17 @@ async def test_every_page_and_part_has_the_headers_that_keep_it_safe(person: Bro
         assert "no-store" in answer.headers["cache-control"] or "icon.svg" in path
 
 
+async def test_a_refusal_has_the_same_headers(person: Browser) -> None:
+    for answer in (
+        await person.get("/ui/rows/tasks"),
+        await person.get("/ui/tasks/ghost/about"),
+        await person.act("/ui/tasks/ghost/send", body="x"),
+    ):
+        assert answer.headers["content-type"] == "application/json"
+        assert "default-src 'self'" in answer.headers["content-security-policy"]
+        assert answer.headers["cache-control"] == "no-store"
+
+
 async def test_no_page_has_a_script_or_a_style_inside(api: Api, person: Browser) -> None:
     await fill(api)
     for path in [*VIEWS, "/login", "/threads/t-1", "/messages/m-1", "/tasks/ghost"]:
@@ -421,6 +432,21 @@ async def test_a_form_without_a_script_leads_back_to_its_page(api: Api, person: 
     answer = await person.post("/ui/tasks/backend/send", fields)
     assert (answer.status_code, answer.headers["location"]) == (303, "/tasks/backend")
     assert await api.pending("backend") == 1
+
+
+async def test_a_form_that_fails_without_a_script_leads_to_a_page(api: Api, person: Browser) -> None:
+    accept = "text/html,application/xhtml+xml,*/*;q=0.8"
+    fields = {"form_token": await person.form_token(), "body": "hi"}
+    answer = await person.post("/ui/tasks/ghost/send", fields, accept=accept)
+    assert (answer.status_code, answer.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert "No task ghost was declared." in answer.text
+    foreign = await person.client.post("/ui/tasks/backend/send", data=fields, headers={"accept": accept})
+    assert (foreign.status_code, foreign.headers["content-type"]) == (403, "text/html; charset=utf-8")
+    await api.broker.close_sessions(await api.broker.identify(api.tokens["user"].token))
+    for path in ("/ui/tasks/backend/send", "/logout"):
+        answer = await person.post(path, fields, accept=accept)
+        assert (path, answer.status_code, answer.headers["location"]) == (path, 303, "/login")
+    assert await api.pending("backend") == 0
 
 
 async def test_a_refused_send_says_why(person: Browser) -> None:

@@ -15,7 +15,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from inboxd import model
+from inboxd.edges import problems
 from inboxd.edges.dashboard.rendering import HEADERS, answer, theme_of
+from inboxd.edges.origin import SAFE
 from inboxd.edges.problems import of
 from inboxd.edges.sessions import FORM_FIELD, Session, check_form, names_of, session_of
 from inboxd.errors import InboxdError, InvalidRequest, TokenInvalid, TokenMissing
@@ -48,18 +50,30 @@ def page_of(request: Request, problem: InboxdError) -> Response:
 
 
 class PartRoute(APIRoute):
-    """A route that a page asks: the same headers, errors in the one shape."""
+    """A route that a page asks: the same headers, errors in the one shape. A form that no script sent was opened by a person, who gets a page."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
 
         async def part(request: Request) -> Response:
-            response = await handle(request)
+            try:
+                response = await handle(request)
+            except Exception as error:
+                response = await refusal(request, error)
             for name, value in HEADERS.items():
                 response.headers.setdefault(name, value)
             return response
 
         return part
+
+
+async def refusal(request: Request, error: Exception) -> Response:
+    problem = of(error)
+    if problem is None:
+        raise error
+    if request.method in SAFE or "text/html" not in request.headers.get("accept", ""):
+        return await problems.answer(request, error)
+    return to_login(request) if isinstance(error, (TokenMissing, TokenInvalid)) else page_of(request, problem)
 
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -76,6 +90,8 @@ def to_login(request: Request) -> Response:
     ourselves, with the cookie, and a person who was signed in all the time is sent on.
     """
     wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    if request.method not in SAFE:
+        wanted = "/"  # a form's address is no page to come back to
     target = "/login" if wanted == "/" else f"/login?next={quote(wanted, safe='')}"
     names_of(request).check(request)
     if request.headers.get("sec-fetch-site") == "cross-site":
