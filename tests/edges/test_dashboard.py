@@ -338,6 +338,13 @@ async def test_a_refusal_has_the_same_headers(person: Browser) -> None:
         assert answer.headers["cache-control"] == "no-store"
 
 
+async def test_a_page_s_headers_can_be_asked_for_alone(person: Browser) -> None:
+    for path in VIEWS:
+        answer = await person.client.head(path)
+        assert (path, answer.status_code) == (path, 200)
+        assert "default-src 'self'" in answer.headers["content-security-policy"]
+
+
 async def test_no_page_has_a_script_or_a_style_inside(api: Api, person: Browser) -> None:
     await fill(api)
     for path in [*VIEWS, "/login", "/threads/t-1", "/messages/m-1", "/tasks/ghost"]:

@@ -28,6 +28,11 @@ FORM_BYTES_MAX: Final = 1_048_576
 class PageRoute(APIRoute):
     """A route that a person opens: what goes wrong is told as a page."""
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if self.methods == {"GET"}:
+            self.methods.add("HEAD")  # for whoever looks at a page's headers only; Starlette's own routes do the same
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
 
