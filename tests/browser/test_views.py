@@ -193,6 +193,23 @@ def test_a_thread_moves_over_the_board_and_is_answered_and_cancelled(desk: Desk,
     expect(card).to_contain_text("cancelled")
 
 
+def test_a_question_that_comes_while_the_thread_is_open_is_answered_from_its_box(desk: Desk, team: Team) -> None:
+    task = team.task()
+    opened = {"subject": "Which browser", "to": task, "body": "Please.", "from": "user"}
+    thread = team.post("/v1/threads", opened)["thread"]["thread_id"]
+    fence = team.post(f"/v1/threads/{thread}/claim", {"agent": task})["thread"]["lease"]["fencing_token"]
+    page = desk.open(f"/threads/{thread}")
+    blocked = {"agent": task, "fencing_token": fence, "status": "blocked", "summary": "Which Safari?"}
+    team.post(f"/v1/threads/{thread}/update", blocked)
+    box = page.get_by_placeholder("Answer the question")
+    box.fill("Version 18")
+    box.press("Enter")
+    expect(page.locator(".msg").last).to_contain_text("Version 18")
+    shown = team.get(f"/v1/threads/{thread}")
+    assert (shown["messages"][-1]["kind"], shown["thread"]["question_id"]) == ("answer", None)
+    expect(page.get_by_placeholder("Reply in this thread")).to_be_visible()
+
+
 def test_what_kind_a_word_is_stands_in_one_line(desk: Desk, team: Team) -> None:
     task = team.task()
     for kind in ("message", "question", "answer", "progress", "result", "control", "event", "help_request", "task"):

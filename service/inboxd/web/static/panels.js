@@ -34,8 +34,10 @@ class ThreadAbout extends Panel {
   }
 
   shown() {
-    const over = ["done", "failed", "cancelled"].includes(this.querySelector("[data-status]").dataset.status);
+    const { status, question } = this.querySelector("[data-status]").dataset;
+    const over = ["done", "failed", "cancelled"].includes(status);
     document.querySelectorAll("[data-thread-open]").forEach((one) => { one.hidden = over; });
+    document.querySelector("send-box[data-thread-open]")?.asked(question);
   }
 }
 

@@ -66,6 +66,14 @@ export class SendBox extends HTMLElement {
     this.classList.toggle("urgent", urgent);
   }
 
+  // A question came or went while the page was open. Words that were tried already stay what they were, or a second try would be
+  // another message.
+  asked(question) {
+    if (this.tried) return;
+    this.form.answers.value = question;
+    this.field.placeholder = question ? this.field.dataset.asked : this.field.dataset.unasked;
+  }
+
   // At once and not when the browser tells that it is open: whoever types on loses no letter.
   open(event) {
     event.preventDefault();
@@ -92,7 +100,7 @@ export class SendBox extends HTMLElement {
   async send(event) {
     event.preventDefault();
     if (this.sending) return;
-    this.sending = true;
+    this.sending = this.tried = true;
     const button = this.querySelector("button");
     button.setAttribute("aria-busy", "true");
     this.say("", false);
@@ -110,6 +118,7 @@ export class SendBox extends HTMLElement {
       this.field.focus();
       return;
     }
+    this.tried = false;
     this.field.value = "";
     this.form.message_id.value = mint();
     this.keep();
