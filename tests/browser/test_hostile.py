@@ -124,10 +124,13 @@ def test_one_endless_word_does_not_widen_the_page(desk: Desk, team: Team) -> Non
         **{"from": f"task:{name}", "kind": "question", "awaiting_response": True, "priority": "urgent"},
     )
     team.post("/v1/threads", {"subject": "s" * 200, "to": name, "body": "v" * 300, "from": "user"})
+    empty = "e" * 64
+    team.post("/v1/tasks", {"task": empty})
     page = desk.open(f"/tasks/{task}")
     for path in (
         f"/tasks/{task}",
         f"/tasks/{name}",
+        f"/tasks/{empty}",
         "/",
         "/inbox",
         "/attention",
@@ -139,6 +142,16 @@ def test_one_endless_word_does_not_widen_the_page(desk: Desk, team: Team) -> Non
         for width in (1440, 390):
             page.set_viewport_size({"width": width, "height": 800})
             assert page.evaluate("() => document.documentElement.scrollWidth") <= width, path
+    page.goto(f"{desk.url}/tasks/{name}")
+    page.route("**/send", lambda route: route.fulfill(json={"ok": False, "error": {"message": "q" * 200}}))
+    page.fill("#body", "hello")
+    page.press("#body", "Enter")
+    expect(page.locator(".form-note")).to_be_visible()
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+    page.goto(f"{desk.url}/messages/{'m' * 190}")
+    expect(page.get_by_role("heading")).to_have_text("Not here")
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 390
+    desk.complaints.clear()  # the browser's own note of the 404
 
 
 def test_the_watch_over_pages_sees_what_it_should(desk: Desk, team: Team) -> None:
