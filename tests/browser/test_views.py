@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 
 from playwright.sync_api import expect
 
 from inboxd.edges import assets
 from inboxd.edges.dashboard.rendering import ago, left
-from tests.browser.conftest import Desk, Team
+from tests.browser.conftest import Desk, Team, team_at
+from tests.support.brokers import running_broker
 
 
 def test_a_link_printed_by_the_broker_makes_the_first_person(windows: Callable[..., Desk], team: Team) -> None:
@@ -191,6 +193,24 @@ def test_a_thread_moves_over_the_board_and_is_answered_and_cancelled(desk: Desk,
     expect(board.locator(f'ul[data-status="closed"] [data-id="{thread}"]')).to_be_visible()
     expect(card).to_contain_text("Changed my mind")
     expect(card).to_contain_text("cancelled")
+
+
+def test_a_column_that_is_cut_off_goes_on_saying_so(windows: Callable[..., Desk], tmp_path: Path) -> None:
+    with running_broker(tmp_path, "--store-fsync", "everysec") as broker:
+        team = team_at(broker)
+        task = team.task()
+        with team.api() as client:
+            for number in range(101):
+                work = {"subject": f"work {number}", "to": task, "body": "Please.", "from": "user"}
+                client.post("/v1/threads", json=work).raise_for_status()
+        desk = windows(team)
+        page = desk.open("/threads")
+        count = page.locator("#column-pending [data-column-count]")
+        expect(count).to_have_text("100+")
+        team.post("/v1/threads", {"subject": "the newest", "to": task, "body": "Please.", "from": "user"})
+        expect(page.locator('ul[data-status="pending"] > li').first).to_contain_text("the newest")
+        expect(count).to_have_text("101+")
+        desk.close()
 
 
 def test_a_question_that_comes_while_the_thread_is_open_is_answered_from_its_box(desk: Desk, team: Team) -> None:

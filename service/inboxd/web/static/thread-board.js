@@ -38,7 +38,8 @@ export class ThreadBoard extends HTMLElement {
 
   count() {
     for (const column of this.querySelectorAll(".column")) {
-      column.querySelector("[data-column-count]").textContent = column.querySelectorAll("li[data-id]").length;
+      const count = column.querySelector("[data-column-count]");
+      count.textContent = column.querySelectorAll("li[data-id]").length + ("more" in count.dataset ? "+" : "");
     }
     const closed = this.querySelector(".closed-list");
     while (closed.children.length > CLOSED_MAX) closed.lastElementChild.remove();
