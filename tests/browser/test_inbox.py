@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Desk, Team
+from tests.browser.conftest import Desk, Team, team_at
+from tests.support.brokers import running_broker
 
 
 @pytest.fixture(autouse=True)
@@ -86,6 +89,23 @@ def test_all_are_marked_as_read_at_once(desk: Desk, team: Team) -> None:
     expect(page.locator(".inbox-unread .mail")).to_have_count(0)
     expect(page.get_by_text("All read", exact=True)).to_be_visible()
     expect(page).to_have_title("Inbox · inboxd")
+
+
+def test_more_than_a_page_takes_is_not_said_to_be_read(windows: Callable[..., Desk], tmp_path: Path) -> None:
+    with running_broker(tmp_path, "--store-fsync", "everysec") as broker:
+        team = team_at(broker)
+        with team.api() as client:
+            for number in range(203):
+                client.post("/v1/tasks/user/messages", json={"body": f"report {number}"}).raise_for_status()
+        desk = windows(team)
+        page = desk.open("/inbox")
+        words = page.locator("[data-unread-words]")
+        expect(words).to_have_text("200+ unread")
+        page.get_by_role("button", name="Mark all read").click()
+        expect(words).to_have_text("3 unread")
+        expect(page.locator(".inbox-unread .mail")).to_have_count(3)
+        expect(page.locator('[data-count="inbox"]')).to_have_text("3")
+        desk.close()
 
 
 def test_urgent_mail_stands_first(desk: Desk, team: Team) -> None:

@@ -120,6 +120,7 @@ async def inbox(request: Request, session: Visitor, cursor: Cursor = None) -> Re
             cursor=cursor,
             only=Filters(state="delivered,seen,expired,superseded", direction="in"),
         )
+    waiting, more = await reading.unread(broker, session) if there and cursor is None else ([], False)
     return await page(
         request,
         session,
@@ -127,7 +128,8 @@ async def inbox(request: Request, session: Visitor, cursor: Cursor = None) -> Re
         "inbox",
         "Inbox",
         last_event=last_event,
-        unread=await reading.unread(broker, session) if there and cursor is None else [],
+        unread=waiting,
+        more=more,
         read=await reading.views(session, read),
         older=older,
         later=cursor is not None,

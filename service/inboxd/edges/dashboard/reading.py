@@ -116,8 +116,8 @@ async def named_messages(broker: Broker, session: Session, ids: list[str]) -> li
     return sorted(found, key=lambda one: -one.m.n)
 
 
-async def unread(broker: Broker, session: Session) -> list[MessageView]:
-    """The person's mail that was not read yet, most urgent first, newest first within."""
+async def unread(broker: Broker, session: Session) -> tuple[list[MessageView], bool]:
+    """The person's mail that was not read yet, most urgent first, newest first within; and whether there is more."""
     found: list[StoredMessage] = []
     cursor = None
     for _ in range(UNREAD_ROUNDS):
@@ -133,7 +133,8 @@ async def unread(broker: Broker, session: Session) -> list[MessageView]:
             break
     rows = await views(session, found[:UNREAD_MAX])
     ranks = {"urgent": 0, "high": 1, "normal": 2, "low": 3}
-    return sorted(rows, key=lambda one: (ranks[one.m.priority], -one.m.n))
+    rows.sort(key=lambda one: (ranks[one.m.priority], -one.m.n))
+    return rows, len(found) > UNREAD_MAX or (len(found) == UNREAD_MAX and cursor is not None)
 
 
 def order_of(task: Task) -> str:

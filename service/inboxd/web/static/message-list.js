@@ -167,9 +167,11 @@ export class PersonInbox extends MessageList {
   count() {
     const unread = [...this.querySelectorAll(".inbox-unread > li[data-id]")];
     const read = this.querySelectorAll(".inbox-read > li[data-id]").length;
+    const more = "more" in this.dataset;
+    if (more && !unread.length) return location.reload(); // these were all that one page takes
     this.querySelector(".inbox-zero").hidden = unread.length > 0 || !read;
     this.querySelector("h2.section").hidden = !read;
-    document.querySelector("[data-unread-words]").textContent = `${unread.length || "nothing"} unread`;
+    document.querySelector("[data-unread-words]").textContent = `${unread.length || "nothing"}${more ? "+" : ""} unread`;
     const all = document.getElementById("accept-all");
     if (!all) return;
     all.hidden = unread.length < 2;
