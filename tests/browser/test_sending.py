@@ -55,6 +55,16 @@ def test_the_timeline_says_when_a_message_was_queued_delivered_and_seen(desk: De
     expect(steps.nth(1).locator("time")).to_have_attribute("title", re.compile(year))
 
 
+def test_a_message_s_own_page_tells_its_history_as_it_happens(desk: Desk, team: Team) -> None:
+    task = team.task()
+    page = desk.open(f"/messages/{team.send(task, 'hello')}")
+    steps = page.locator(".history li")
+    expect(steps).to_have_count(1)
+    team.pull(task)
+    expect(steps).to_have_text([re.compile("^queued"), re.compile("^in flight"), re.compile("^delivered")])
+    expect(page.locator("message-about .about")).to_contain_text("Hand-overs1")
+
+
 def test_the_box_grows_with_what_is_written_in_it(desk: Desk, team: Team) -> None:
     page = desk.open(f"/tasks/{team.task()}")
     page.set_viewport_size({"width": 390, "height": 844})

@@ -32,6 +32,7 @@ PARTS = [
     "/ui/rows/events",
     "/ui/tasks/backend/older",
     "/ui/tasks/backend/about",
+    "/ui/messages/m-1/about",
     "/ui/charts",
     "/ui/counts",
     "/ui/icon.svg?n=3",

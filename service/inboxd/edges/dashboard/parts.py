@@ -92,6 +92,13 @@ async def whole_body(request: Request, session: Visitor, message_id: IdPath) -> 
     return fragment(request, session, "rows/body.html", message=await reading.view(session, stored, whole=True))
 
 
+@parts.get("/messages/{message_id}/about")
+async def about_message(request: Request, session: Visitor, message_id: IdPath) -> Response:
+    stored, history = await broker_of(request).show(session.who, message_id)
+    message = await reading.view(session, stored)
+    return fragment(request, session, "rows/about_message.html", message=message, history=history)
+
+
 @parts.get("/rows/attention")
 async def attention_rows(request: Request, session: Visitor) -> Response:
     rows = await rows_of(broker_of(request), session)

@@ -1,4 +1,4 @@
-// <task-about>, <thread-about>, <live-charts>: small panels that are read anew when what they show may have changed.
+// <task-about>, <thread-about>, <message-about>, <live-charts>: small panels that are read anew when what they show may have changed.
 import { Soon, part, tasksOf } from "./rows.js";
 
 class Panel extends HTMLElement {
@@ -41,10 +41,17 @@ class ThreadAbout extends Panel {
   }
 }
 
+class MessageAbout extends Panel {
+  concerns(event) {
+    return event.message_id === this.dataset.message;
+  }
+}
+
 class LiveCharts extends Panel {
   everyMs = 20_000;
 }
 
 customElements.define("task-about", TaskAbout);
 customElements.define("thread-about", ThreadAbout);
+customElements.define("message-about", MessageAbout);
 customElements.define("live-charts", LiveCharts);
