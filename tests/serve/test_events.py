@@ -151,6 +151,30 @@ async def test_a_subscription_that_is_cut_again_and_again_costs_no_event(tmp_pat
             assert (reader.opened, number > 10) == (1, True)
 
 
+async def test_readers_are_told_that_the_store_is_gone_and_miss_nothing_of_what_follows(
+    tmp_path: Path, store: PrivateServer
+) -> None:
+    with running_broker(
+        tmp_path, "--redis-url", store.url, "--store-wait-ms", "300", "--events-ping-ms", "1000"
+    ) as broker:
+        async with broker.async_client() as client:
+            reader = Comeback(broker.url, broker.token)
+            async with coming_back(reader):
+                await wait_until(lambda: reader.opened, within_ms=SOON_MS)
+                await send(client, "m-1")
+                await wait_until(whole(reader, log_of(store)[-1]), within_ms=SOON_MS)
+                store.pause()
+                try:
+                    await wait_until(lambda: "closing" in reader.types, within_ms=SOON_MS)
+                    assert reader.frames[-1].data["reason"] == "store"
+                finally:
+                    store.resume()
+                await wait_until(lambda: reader.opened == 2, within_ms=SOON_MS)
+                await send(client, "m-2")
+                await wait_until(whole(reader, log_of(store)[-1]), within_ms=SOON_MS)
+            unbroken(reader)
+
+
 async def test_a_store_that_was_emptied_is_told_as_a_reset(tmp_path: Path, store: PrivateServer) -> None:
     with running_broker(tmp_path, "--redis-url", store.url) as broker:
         async with broker.async_client() as client:

@@ -46,8 +46,9 @@ HOPS: Final = 3
 
 NOTICES: Final = frozenset({"ping", "reset"})
 """Types of the feed's own, which are in no log."""
-End = Literal["stopping", "token", "slow", "left"]
-"""Why a follower is told nothing more: the broker stops, its token opens nothing any more, its reader takes nothing, it went."""
+End = Literal["stopping", "store", "token", "slow", "left"]
+"""Why a follower is told nothing more: the broker stops, its store does not answer, its token opens nothing any more, its reader
+takes nothing, it went."""
 
 
 class Event(NamedTuple):
@@ -496,12 +497,14 @@ class Feed:
                     self._pass_on(n, event, line)
 
     async def read(self, after: int) -> Page:
-        """The log behind a number. A store that does not answer is waited out."""
+        """The log behind a number. A store that does not answer is waited out; whoever follows is told, and comes back when it does."""
         known, resets = self.last, self.resets
         while True:
             try:
                 last, lines = await self._store.run("follow", self._namespace, after=after, limit=PAGE_EVENTS + 1)
             except StoreUnavailable:
+                for follower in tuple(self.followers):
+                    follower.end("store")
                 await asyncio.sleep(RETRY_MS / 1_000)
             else:
                 break

@@ -90,7 +90,7 @@ async def events(
     """Follow: every event as it happens (text/event-stream), with its task's `pending`; an agent hears its own.
 
     The stream begins with `ready`. `reset` says that the log no longer reaches back to your number: ask anew for what you show.
-    `ping` keeps the connection open and the number near; `closing` is the last, with the reason (`stopping`, `token`, `slow`).
+    `ping` keeps the connection open and the number near; `closing` is the last, with the reason (`stopping`, `store`, `token`, `slow`).
     A reader that takes nothing is cut off: come back with the last `id` and nothing is missed.
     """
     return await stream(request, who, Want.of(*map(",".join, (task, type, thread))), after)
