@@ -103,6 +103,7 @@ async def test_the_docs_show_every_described_route_and_every_code(api: Api) -> N
             assert operation["description"]
     for code in BY_CODE.keys() - {"START_PROBLEM"}:
         assert code in page
+    assert "`" not in re.sub(r"<pre.*?</pre>|<code>.*?</code>", "", page, flags=re.DOTALL)
 
 
 async def test_each_request_is_one_line_of_json_whatever_its_path(api: Api, capsys: pytest.CaptureFixture[str]) -> None:

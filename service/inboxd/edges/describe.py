@@ -11,6 +11,7 @@ from fastapi.openapi.utils import get_openapi
 from inboxd import __version__, model
 from inboxd.edges import assets
 from inboxd.edges.http_views import TaskPath
+from inboxd.edges.markdown import render_line
 from inboxd.errors import BY_CODE, InboxdError
 
 # These say what http_api.py answers; they are never called. A test compares the two lists.
@@ -186,6 +187,7 @@ def docs_page(document: dict[str, Any]) -> str:
         loader=PackageLoader("inboxd", "web/templates"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )
     pages.globals["asset"] = assets.url_of
+    pages.filters["words"] = lambda text: render_line(" ".join(text.split()))
     pages.filters["pretty"] = lambda value: json.dumps(value, indent=2, ensure_ascii=False)
     codes = sorted(
         (kind.code, kind.status, kind().message) for kind in BY_CODE.values() if kind.code != "START_PROBLEM"
