@@ -292,7 +292,8 @@ def test_every_page_shows_and_every_form_works_without_a_script(windows: Callabl
     for path in ("/", "/inbox", "/attention", "/threads", "/activity"):
         page.goto(desk.url + path)
         expect(page.get_by_role("heading", level=1)).to_be_visible()
-        expect(page.locator("#link-state")).to_be_hidden()  # nothing on this page is live
+        for dead in ("#link-state", ".send-hint", "#feed-kind", ".head .search", "#theme"):
+            expect(page.locator(f"{dead}:visible")).to_have_count(0)  # nothing here is live, sorts or filters
 
 
 def test_an_address_that_is_none_gets_a_page_with_a_way_back(desk: Desk, team: Team) -> None:
