@@ -195,6 +195,17 @@ def test_a_thread_moves_over_the_board_and_is_answered_and_cancelled(desk: Desk,
     expect(card).to_contain_text("cancelled")
 
 
+def test_each_time_of_a_search_is_that_of_the_clock_as_it_stood_then(windows: Callable[..., Desk], team: Team) -> None:
+    team.send(team.task(), "said just now")
+    page = windows(team, timezone_id="Europe/Berlin").open("/activity")
+    page.get_by_text("Narrow it down").click()
+    page.fill("[name=since]", "2020-07-01T12:00")
+    page.fill("[name=until]", "2099-12-01T12:00")
+    page.get_by_role("button", name="Search").click()
+    expect(page.get_by_text("said just now").first).to_be_visible()
+    assert page.url.endswith("tz=120%2C60")
+
+
 def test_a_column_that_is_cut_off_goes_on_saying_so(windows: Callable[..., Desk], tmp_path: Path) -> None:
     with running_broker(tmp_path, "--store-fsync", "everysec") as broker:
         team = team_at(broker)

@@ -203,7 +203,7 @@ async def activity(
     task: Annotated[str, Query(max_length=64)] = "",
     since: Annotated[str, Query(max_length=40)] = "",
     until: Annotated[str, Query(max_length=40)] = "",
-    tz: Annotated[str, Query(max_length=6)] = "",
+    tz: Annotated[str, Query(max_length=13)] = "",
     cursor: Cursor = None,
 ) -> Response:
     broker = broker_of(request)

@@ -17,7 +17,7 @@ ROLES = ("user", "operator", "system")
 
 
 class Wanted(NamedTuple):
-    """The form as it was filled in. Times are those of a clock `tz` minutes ahead of UTC."""
+    """The form as it was filled in. Times are those of a clock `tz` minutes ahead of UTC: at both, or at `since,until`."""
 
     q: str
     sender: str
@@ -62,8 +62,8 @@ async def search(broker: Broker, session: Session, wanted: Wanted, cursor: str |
             text=wanted.q,
             sender=sender,
             task=wanted.task or None,
-            from_ms=_time_ms(wanted.since, wanted.tz),
-            to_ms=_time_ms(wanted.until, wanted.tz),
+            from_ms=_time_ms(wanted.since, wanted.tz.partition(",")[0]),
+            to_ms=_time_ms(wanted.until, wanted.tz.rpartition(",")[2]),
             limit=PAGE_ROWS,
             cursor=cursor,
         )

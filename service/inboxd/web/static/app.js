@@ -40,9 +40,13 @@ function keys() {
   });
 }
 
+// How far this clock is ahead of UTC at each of the two times that were chosen: between them it may have been changed.
 function zone() {
-  const field = document.querySelector(".find [name=tz]");
-  if (field) field.value = String(-new Date().getTimezoneOffset());
+  const form = document.querySelector(".find");
+  form?.addEventListener("submit", () => {
+    const { since, until, tz } = form.elements;
+    tz.value = [since, until].map(({ value }) => -(value ? new Date(value) : new Date()).getTimezoneOffset()).join();
+  });
 }
 
 menu();
