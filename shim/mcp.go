@@ -66,6 +66,10 @@ type rpc struct {
 	Result struct {
 		Version string `json:"protocolVersion"`
 	} `json:"result"`
+	Error struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	} `json:"error"`
 }
 
 func (m *rpc) isRequest() bool { return m.Method != "" && len(m.ID) > 0 && string(m.ID) != "null" }
@@ -256,7 +260,10 @@ func (p *mcpProxy) try(
 	case isAway(response.StatusCode):
 		body, _ := io.ReadAll(io.LimitReader(response.Body, answerMax))
 		return false, false, refusal(response.StatusCode, body)
-	case response.StatusCode == http.StatusAccepted || !said.isRequest():
+	case !said.isRequest():
+		return true, true, nil
+	case response.StatusCode == http.StatusAccepted:
+		p.refuse(said, mcpInvalid, notUnderstood("it was not taken for a request"))
 		return true, true, nil
 	case strings.HasPrefix(response.Header.Get("Content-Type"), "text/event-stream"):
 		listens := said.Method == "subscriptions/listen"
@@ -283,12 +290,21 @@ func (p *mcpProxy) try(
 		Version string `json:"jsonrpc"`
 		rpc
 	}
-	if json.Unmarshal(body, &told) == nil && told.Version == "2.0" && told.isAnswer() {
-		p.say(said, response, body, &told.rpc)
-	} else {
+	switch {
+	case json.Unmarshal(body, &told) != nil || told.Version != "2.0" || !told.isAnswer():
 		p.refuse(said, mcpRefused, refusal(response.StatusCode, body))
+	case string(told.ID) == "null":
+		// What could not be read has no number for the broker, but we know whose it is: who sent it would wait for ever.
+		p.refuse(said, told.Error.Code, notUnderstood(told.Error.Message))
+	default:
+		p.say(said, response, body, &told.rpc)
 	}
 	return true, true, nil
+}
+
+func notUnderstood(why string) *problem {
+	return &problem{code: "INVALID_REQUEST", message: "The broker could not read this request: " + why + ".",
+		hint: "Text is whole characters in UTF-8, and a request's id a text or a whole number.", exit: exitInvalid}
 }
 
 // headers repeat what the message says of itself, as its version of the protocol wants it.

@@ -248,6 +248,30 @@ func TestARefusalOfTheBrokersIsAnErrorThatSaysWhy(t *testing.T) {
 	}
 }
 
+func TestWhatTheBrokerCannotReadIsAnsweredUnderItsOwnNumber(t *testing.T) {
+	host := speak(t, func(w http.ResponseWriter, r *http.Request) {
+		if asked(r).Method == "ping" {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"Parse error"}}`)
+	})
+	host.say(`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"\ud83d"}}`)
+	if got := host.hears(); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":1,"error":{"code":-32700,"message":"The broker could not read this request: Parse error.`) {
+		t.Error(got)
+	}
+	host.say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"\ud83d"}}`)
+	if got := host.hears(); !strings.Contains(got, `"id":2`) || !strings.Contains(got, `"isError":true`) {
+		t.Error(got)
+	}
+	host.say(`{"jsonrpc":"2.0","id":1.5,"method":"ping"}`)
+	if got := host.hears(); !strings.HasPrefix(got, `{"jsonrpc":"2.0","id":1.5,"error":{"code":-32600,`) {
+		t.Error(got)
+	}
+}
+
 func TestACallThatIsCalledOffHangsUpAndIsNotAnswered(t *testing.T) {
 	begun, over := make(chan bool, 1), make(chan bool, 1)
 	host := speak(t, func(w http.ResponseWriter, r *http.Request) {
