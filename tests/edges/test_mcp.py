@@ -231,6 +231,27 @@ async def test_what_is_no_request_is_refused_and_breaks_nothing(api: Api, versio
     assert (await Speaker(api.agent, version).told("inbox_status"))["pending"] == 0
 
 
+@pytest.mark.parametrize("key", ["", "k-1"], ids=["unnamed", "named"])
+@pytest.mark.parametrize("given", [{"to": "frontend", "body": "\ud83d"}, {"\ud83d": 1}], ids=["value", "name"])
+async def test_half_a_character_is_something_a_model_can_mend(api: Api, given: dict[str, Any], key: str) -> None:
+    """A host in JavaScript that cuts a text may cut a character in two, and JSON can say it. In 2025 that is no JSON to the SDK."""
+    about = {"protocolVersion": NEW, "clientCapabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+    meta = {META + name: value for name, value in about.items()}
+    params = {"name": "send_to_task", "arguments": given, "_meta": meta}
+    asked = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})
+    head = {
+        "accept": "application/json, text/event-stream",
+        "content-type": "application/json",
+        "mcp-protocol-version": NEW,
+        "mcp-method": "tools/call",
+        "mcp-name": "send_to_task",
+        **({"idempotency-key": key} if key else {}),
+    }
+    said = spoken(await api.agent.post("/mcp", content=asked, headers=head))
+    assert said["result"]["structuredContent"]["error"]["code"] == "INVALID_REQUEST", said
+    assert await api.pending("frontend") == 0
+
+
 @pytest.mark.parametrize("mode", ["2026-07-28", "legacy"])
 async def test_a_client_that_wants_to_know_is_told_that_a_call_still_waits(
     api: Api, mode: str, monkeypatch: pytest.MonkeyPatch

@@ -93,7 +93,10 @@ class McpCaller:
         if named is None:
             return None
         # What it asks for is part of its name: a host that gives one name to two different calls is told what it asked for.
-        whole = to_json([self.who.token_id, self.task, session, named, name, given])
+        try:
+            whole = to_json([self.who.token_id, self.task, session, named, name, given])
+        except ValueError:
+            return None  # half a character, which the SDK lets in: the tool says what is wrong with it
         return f"mcp-{hashlib.sha256(whole).hexdigest()[:40]}"
 
 
