@@ -189,6 +189,32 @@ async def test_an_answer_to_a_call_that_was_called_off_at_another_replica_stays_
             assert bodies(await Speaker(there, OLD).told("check_inbox")) == ["This"]
 
 
+async def test_a_call_that_waits_and_is_made_again_meanwhile_gets_the_answer_too(tmp_path: Path) -> None:
+    with two_replicas(tmp_path) as (one, other):
+        token, stranger = agent_token(one), agent_token(one, "frontend")
+        async with (
+            one.async_client(token) as here,
+            other.async_client(token) as there,
+            one.async_client(stranger) as far,
+        ):
+            speakers, answering = [Speaker(http, OLD) for http in (here, there)], Speaker(far, OLD)
+            for number in range(10):
+                thread = number % 2 == 1
+                if thread:
+                    opened = await speakers[0].told("open_thread", to="frontend", subject="Which?", body="Say.")
+                    about = opened["thread"]["thread_id"]
+                    call: tuple[str, dict[str, Any]] = ("wait_reply", {"thread_id": about})
+                else:
+                    about = (await speakers[0].told("send_to_task", to="frontend", body="Which?"))["message_id"]
+                    call = ("wait_for_reply", {"message_id": about})
+                waiting = [asyncio.create_task(speaker.told(call[0], **call[1])) for speaker in speakers * 2]
+                await wait_until(lambda: waiters(one) == waiters(other) == 2, within_ms=WITHIN_MS)
+                await answering.told("reply", id=about, body="This")
+                told = [said["message" if thread else "answer"]["body"] for said in await asyncio.gather(*waiting)]
+                assert told == ["This"] * 4
+                assert (await speakers[0].told("inbox_status"))["pending"] == 0
+
+
 async def test_replicas_take_turns_and_a_retry_at_another_is_still_the_same_call(tmp_path: Path) -> None:
     with two_replicas(tmp_path) as (one, other):
         token = agent_token(one)

@@ -231,7 +231,7 @@ async def _answered(call: ToolCall, message_id: str, wait_s: int) -> Said:
     if found.message is None:
         told = {"message_id": message_id, "answered": False}
         return Said(told, f"No answer to {message_id} yet. Wait again, or go on: it comes as mail.")
-    await call.hand_on(found.receipt)
+    await call.hand_on(found.message, found.receipt)
     one = one_message(call, "answer", found.message)
     return Said({"message_id": message_id, "answered": True, **one.structured}, one.text)
 

@@ -10,9 +10,10 @@ from typing import Annotated, Any, Final, NamedTuple, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from inboxd.broker import Broker
+from inboxd.broker.asking import message_id_of
 from inboxd.edges import mcp_words as words
 from inboxd.edges.mcp_words import Said
-from inboxd.errors import InvalidRequest
+from inboxd.errors import InvalidRequest, ReceiptLost
 from inboxd.model import USER, Identity, StoredMessage
 
 WAIT_S: Final = 50
@@ -68,9 +69,17 @@ class ToolCall:
     def now_ms(self) -> int:
         return self.broker.clock.now_ms()
 
-    async def hand_on(self, receipt: str | None) -> None:
+    async def hand_on(self, message: StoredMessage, receipt: str | None) -> None:
         """What was waited for counts as delivered from here on."""
-        if not await self.broker.hand_on(self.who, self.own, receipt, self.call_hash):
+        try:
+            wanted = await self.broker.hand_on(self.who, self.own, receipt, self.call_hash)
+        except ReceiptLost:
+            # Another call of this session waited too, mostly this one made again: what it tells is told here as well.
+            now, _ = await self.broker.show(self.who, message_id_of(message))
+            if self.session.encode() not in (now.holder, now.delivered_to):
+                raise
+            return
+        if not wanted:
             raise InvalidRequest("This call was called off.")
 
     async def waited(self, waiting: Awaitable[Result], what: str, most_s: int) -> Result:

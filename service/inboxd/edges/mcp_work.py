@@ -181,7 +181,7 @@ async def wait_reply(call: ToolCall, want: WaitReply) -> Said:
     told = {"answered": found.message is not None, "next_event_id": found.next_event_id}
     if found.message is None:
         return Said(told, f"No reply yet. Call again with after_event {found.next_event_id}.")
-    await call.hand_on(found.receipt)
+    await call.hand_on(found.message, found.receipt)
     one = one_message(call, "message", found.message)
     return Said({**told, **one.structured}, f"{one.text}\n\nnext_event_id {found.next_event_id}")
 
