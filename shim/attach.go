@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 const attachLock = 10 * time.Second // for another one at work
@@ -118,6 +119,10 @@ func (ctx *context) worktree(given string) (*site, *problem) {
 	home, _ := os.UserHomeDir()
 	if real, err := filepath.EvalSymlinks(home); err == nil && (real == at.worktree || filepath.Dir(at.worktree) == at.worktree) {
 		return nil, refuseFile("FOLDER_UNFIT", at.worktree+" is no worktree: everything below it would be attached.", "Go to a project, or name it with --dir FOLDER.")
+	}
+	if !utf8.ValidString(at.worktree) || strings.Contains(at.worktree, "\n") {
+		// The records are JSON, and git's list of what it ignores has lines: neither would find the folder again.
+		return nil, refuseFile("FOLDER_UNFIT", oneLine(at.worktree)+" cannot be written down: its path has a line break, or is no UTF-8.", "Rename it.")
 	}
 	if isGits(at.worktree) {
 		return nil, refuseFile("FOLDER_UNFIT", at.worktree+" is git's own folder, and no worktree.", "Go to a worktree, or name it with --dir FOLDER.")
@@ -519,7 +524,7 @@ func (a *attaching) carryOut() (*attached, *problem) {
 	if peers == nil {
 		peers = []string{}
 	}
-	request := map[string]any{"task": a.task, "peers": peers, "label": cutTo(printable(label), 290)}
+	request := map[string]any{"task": a.task, "peers": peers, "label": cutTo(oneLine(label), 290)}
 	if a.own != "" {
 		request["token_id"] = tokenName(a.own)[strings.Index(a.own, ".")+1:]
 	}

@@ -13,6 +13,7 @@ import shutil
 import signal
 import stat
 import subprocess
+import sys
 import tempfile
 import time
 import tomllib
@@ -456,6 +457,21 @@ def test_home_is_no_worktree_and_neither_is_what_git_keeps(me: Inbox, task: str)
     for folder in (me.home, me.folder / ".git", me.folder / ".git" / "info"):
         ran = me.run("attach", "--task", task, "--dir", str(folder), "--json")
         assert (ran.code, ran.error["code"]) == (30, "FOLDER_UNFIT")
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="its file system has no such names")
+def test_a_folder_whose_path_no_file_can_hold_is_refused_and_any_other_will_do(me: Inbox, task: str) -> None:
+    for name in (b"a\nb", b"a\xffb"):
+        repository(me.home / os.fsdecode(name))
+        before = everything(me)
+        ran = me.run("attach", "--task", task, "--dir", str(me.home / os.fsdecode(name)), "--json")
+        assert (ran.code, ran.error["code"]) == (30, "FOLDER_UNFIT")
+        assert everything(me) == before
+    me.folder = repository(me.home / "a\tb\x1b[31m")
+    before = everything(me)
+    me.ok("attach", "--task", task, "--host", ALL)
+    me.ok("detach")
+    assert everything(me) == before
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file that belongs to somebody else")
