@@ -595,6 +595,7 @@ func (a *attaching) write(token string) *problem {
 		}
 	}
 	var changes []*change
+	var leaving, sharedLeaving []*fileRecord // what is taken out: it is known until it is gone
 	for _, one := range a.targets {
 		if one.fresh != nil && a.site.shares(one.base) {
 			one.fresh.Users = []string{a.site.worktree}
@@ -610,20 +611,43 @@ func (a *attaching) write(token string) *problem {
 			record.Files = append(record.Files, one.fresh)
 		} else if a.site.shares(one.base) && one.record != nil && len(stillUsing(one.record.Users, a.site.worktree)) > 0 {
 			continue // others need it
+		} else if a.site.shares(one.base) && one.record != nil {
+			one.record.Users = []string{a.site.worktree}
+			sharedLeaving = append(sharedLeaving, one.record)
+		} else if one.record != nil {
+			leaving = append(leaving, one.record)
 		}
-		if one.changes() {
+		if one.changes() || one.drop { // one that is not there may have left its folders
 			changes = append(changes, one.change())
 			if one.fresh != nil && len(one.fresh.Users) > 1 {
 				a.notes = append(a.notes, one.path+" serves other worktrees of this repository too: "+strings.Join(one.fresh.Users[:len(one.fresh.Users)-1], ", ")+".")
 			}
 		}
 	}
-	notes, problem := a.records(record, shared)
+	last, problem := a.records(record, shared)
 	if problem != nil {
 		return problem
 	}
+	notes := last
+	if len(leaving)+len(sharedLeaving) > 0 {
+		first, firstShared := *record, *shared
+		first.Files = slices.Concat(record.Files, leaving)
+		firstShared.Files = slices.Concat(shared.Files, sharedLeaving)
+		if notes, problem = a.records(&first, &firstShared); problem != nil {
+			return problem
+		}
+		for _, one := range last {
+			for _, before := range notes {
+				if before.path == one.path {
+					one.existed, one.before = true, before.after
+				}
+			}
+		}
+	} else {
+		last = nil
+	}
 	sweep(a.targets)
-	if err := commit(notes, changes); err != nil {
+	if err := commit(notes, changes, last); err != nil {
 		return refuseFile("FILE_UNUSABLE", "The files could not be written: "+err.Error()+".", "Everything is as it was.")
 	}
 	return nil

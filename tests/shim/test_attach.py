@@ -608,6 +608,27 @@ def test_whenever_it_is_stopped_the_next_one_ends_what_it_began(me: Inbox, task:
         assert everything(me) == before, number
 
 
+def test_whenever_an_attach_of_fewer_hosts_is_killed_the_others_are_not_forgotten(me: Inbox, task: str) -> None:
+    repository(me.folder)
+    existing_hooks(me.folder)
+    before = everything(me)
+    me.ok("attach", "--task", task, "--host", ALL)
+    began = time.monotonic()
+    me.ok("attach", "--task", task, "--host", "claude")
+    took = time.monotonic() - began
+    for number in range(24):
+        me.ok("attach", "--task", task, "--host", ALL)
+        with me.start("attach", "--task", task, "--host", "claude") as running:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                running.wait(took * (number + 1) / 24)
+            running.kill()
+            running.communicate()
+        if number % 2:
+            me.ok("attach", "--task", task, "--host", "qwen")
+        me.ok("detach")
+        assert everything(me) == before, number
+
+
 def older(folder: Path) -> None:
     """What an attach of long ago left, with a binary that is gone, and no record of it."""
     hooks = HOSTS["claude"].settings_entry("/old/place/inbox hook claude --remind")["hooks"]
