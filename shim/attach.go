@@ -17,7 +17,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 const attachLock = 10 * time.Second // for another one at work
@@ -114,15 +113,11 @@ func (ctx *context) worktree(given string) (*site, *problem) {
 	}
 	at, err := findSite(given)
 	if err != nil {
-		return nil, refuseFile("FOLDER_UNKNOWN", given+" cannot be used: "+reason(err)+".", "Give the worktree with --dir FOLDER.")
+		return nil, refuseFile("FOLDER_UNFIT", oneLine(given)+" cannot be used: "+reason(err)+".", "Give the worktree with --dir FOLDER.")
 	}
 	home, _ := os.UserHomeDir()
 	if real, err := filepath.EvalSymlinks(home); err == nil && (real == at.worktree || filepath.Dir(at.worktree) == at.worktree) {
 		return nil, refuseFile("FOLDER_UNFIT", at.worktree+" is no worktree: everything below it would be attached.", "Go to a project, or name it with --dir FOLDER.")
-	}
-	if !utf8.ValidString(at.worktree) || strings.Contains(at.worktree, "\n") {
-		// The records are JSON, and git's list of what it ignores has lines: neither would find the folder again.
-		return nil, refuseFile("FOLDER_UNFIT", oneLine(at.worktree)+" cannot be written down: its path has a line break, or is no UTF-8.", "Rename it.")
 	}
 	if isGits(at.worktree) {
 		return nil, refuseFile("FOLDER_UNFIT", at.worktree+" is git's own folder, and no worktree.", "Go to a worktree, or name it with --dir FOLDER.")

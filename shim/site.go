@@ -2,9 +2,11 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 )
 
 // Bases of a file.
@@ -51,6 +53,10 @@ func findSite(folder string) (*site, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if !utf8.ValidString(worktree) || strings.Contains(worktree, "\n") {
+		// The records are JSON, and git's list of what it ignores has lines: neither would find the folder again.
+		return nil, errors.New("its path has a line break, or is no UTF-8")
 	}
 	found := &site{worktree: worktree, repository: worktree}
 	for up := worktree; ; up = filepath.Dir(up) {

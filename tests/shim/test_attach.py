@@ -466,6 +466,7 @@ def test_a_folder_whose_path_no_file_can_hold_is_refused_and_any_other_will_do(m
         before = everything(me)
         ran = me.run("attach", "--task", task, "--dir", str(me.home / os.fsdecode(name)), "--json")
         assert (ran.code, ran.error["code"]) == (30, "FOLDER_UNFIT")
+        assert me.run("new", task, f"{task}-b", "--dir", str(me.home / os.fsdecode(name))).code == 30
         assert everything(me) == before
     me.folder = repository(me.home / "a\tb\x1b[31m")
     before = everything(me)
