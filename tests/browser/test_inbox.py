@@ -95,16 +95,18 @@ def test_more_than_a_page_takes_is_not_said_to_be_read(windows: Callable[..., De
     with running_broker(tmp_path, "--store-fsync", "everysec") as broker:
         team = team_at(broker)
         with team.api() as client:
-            for number in range(203):
-                client.post("/v1/tasks/user/messages", json={"body": f"report {number}"}).raise_for_status()
+            for number in range(204):
+                said = {"body": f"report {number}", "priority": "normal" if number else "urgent"}
+                client.post("/v1/tasks/user/messages", json=said).raise_for_status()
         desk = windows(team)
         page = desk.open("/inbox")
         words = page.locator("[data-unread-words]")
         expect(words).to_have_text("200+ unread")
+        expect(page.locator(".inbox-unread .mail").first).to_contain_text("report 0")
         page.get_by_role("button", name="Mark all read").click()
-        expect(words).to_have_text("3 unread")
-        expect(page.locator(".inbox-unread .mail")).to_have_count(3)
-        expect(page.locator('[data-count="inbox"]')).to_have_text("3")
+        expect(words).to_have_text("4 unread")
+        expect(page.locator(".inbox-unread .mail")).to_have_count(4)
+        expect(page.locator('[data-count="inbox"]')).to_have_text("4")
         desk.close()
 
 

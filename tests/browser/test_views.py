@@ -195,6 +195,29 @@ def test_a_thread_moves_over_the_board_and_is_answered_and_cancelled(desk: Desk,
     expect(card).to_contain_text("cancelled")
 
 
+def test_a_long_thread_shows_what_was_said_last_and_a_way_to_its_start(desk: Desk, team: Team) -> None:
+    task = team.task()
+    opened = team.post("/v1/threads", {"subject": "A long one", "to": task, "body": "The beginning.", "from": "user"})
+    thread = opened["thread"]["thread_id"]
+    claimed = team.post(f"/v1/threads/{thread}/claim", {"agent": task})
+    fence = claimed["thread"]["lease"]["fencing_token"]
+    with team.api() as client:
+        for number in range(101):
+            said = {"agent": task, "fencing_token": fence, "summary": f"step {number}"}
+            client.post(f"/v1/threads/{thread}/update", json=said).raise_for_status()
+    page = desk.open(f"/threads/{thread}")
+    expect(page.locator(".msg")).to_have_count(100)
+    page.fill("#body", "How far is it?")
+    page.press("#body", "Enter")
+    expect(page.locator(".msg").last).to_contain_text("How far is it?")
+    page.get_by_role("link", name="From the start").click()
+    expect(page.locator(".msg").first).to_contain_text("The beginning.")
+    page.get_by_role("link", name="Later").click()
+    expect(page.locator(".msg").last).to_contain_text("How far is it?")
+    page.get_by_role("link", name="To the newest").click()
+    expect(page.locator(".msg")).to_have_count(100)
+
+
 def test_each_time_of_a_search_is_that_of_the_clock_as_it_stood_then(windows: Callable[..., Desk], team: Team) -> None:
     team.send(team.task(), "said just now")
     page = windows(team, timezone_id="Europe/Berlin").open("/activity")

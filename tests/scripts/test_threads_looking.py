@@ -62,6 +62,18 @@ async def test_a_thread_is_shown_oldest_first_page_by_page(scene: Scene) -> None
     assert (ids_of(messages), more) == (["p-1", "p-2", "p-3"], b"")
 
 
+async def test_the_newest_of_a_thread_are_shown_oldest_first_too(scene: Scene) -> None:
+    await at_work(scene)
+    for number in range(4):
+        await update(scene, f"p-{number}", chars=60)
+    *_, messages, more = await scene.unchanged("show_thread", **said("show_thread", newest=True, limit=2))
+    assert (ids_of(messages), more != b"") == (["p-2", "p-3"], True)
+    *_, messages, more = await scene.unchanged("show_thread", **said("show_thread", newest=True))
+    assert (ids_of(messages), more) == (["t-1", "p-0", "p-1", "p-2", "p-3"], b"")
+    *_, messages, more = await scene.unchanged("show_thread", **said("show_thread", newest=True, chars_max=100))
+    assert (ids_of(messages), more != b"") == (["p-2", "p-3"], True)
+
+
 async def test_a_page_ends_where_there_is_much_text_and_what_is_gone_is_left_out(scene: Scene) -> None:
     await at_work(scene)
     for number in range(4):

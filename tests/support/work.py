@@ -23,7 +23,7 @@ _ALL: dict[str, dict[str, Any]] = {
     },
     "reply": {"kind": "answer", "to": "", "reply_to": "", "fencing_token": "", "any": "", "create": ""},
     "cancel": {"kind": "control", "priority": "high", "any": "", "spared": "", "summary": "Not needed."},
-    "show_thread": {"agent": "backend", "any": "", "after": 0, "chars_max": 100_000},
+    "show_thread": {"agent": "backend", "any": "", "after": 0, "newest": "", "chars_max": 100_000},
     "mark_read": {"agent": "backend", "any": "", "up_to": ""},
     "list_threads": {"agent": "", "statuses": "pending,claimed,in_progress,blocked,done,failed,cancelled", "created_by": "", "assigned_to": ""},
     "fetch": {"agent": "backend", "statuses": "", "unread": "", "limit": 20},

@@ -329,9 +329,16 @@ class Threads(History):
         return ThreadRows(threads, int(seq), write_cursor("threads", [int(last)]) if last else None)
 
     async def show_thread(
-        self, who: Identity, thread_id: str, *, limit: int, agent: str | None = None, cursor: str | None = None
+        self,
+        who: Identity,
+        thread_id: str,
+        *,
+        limit: int,
+        agent: str | None = None,
+        cursor: str | None = None,
+        newest: bool = False,
     ) -> HistoryPage:
-        """A thread and what was said in it, oldest first. Looking moves no read cursor."""
+        """A thread and what was said in it, oldest first: from the cursor on, or the newest. Looking moves no read cursor."""
         viewer = agent_of(who, agent) if agent else who.task or (USER if who.role == "user" else "")
         after = max(0, read_cursor(cursor, "thread", [int])[0]) if cursor is not None else 0
         now_ms, _, row, messages, more = await self.store.run(
@@ -342,6 +349,7 @@ class Threads(History):
             agent=viewer,
             any=may_read_all(who),
             after=after,
+            newest=newest,
             limit=min(limit, self.settings.page_max),
             chars_max=PAGE_CHARS,
         )

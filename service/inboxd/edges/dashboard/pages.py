@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from inboxd import model
+from inboxd.broker.cursors import write_cursor
 from inboxd.broker.history import Filters
 from inboxd.broker.naming import mint_id
 from inboxd.edges.dashboard import reading
@@ -25,6 +26,7 @@ from inboxd.model import USER
 EVENTS_SHOWN: Final = 60
 CLOSED_SHOWN: Final = 12
 OPEN_SHOWN: Final = 100
+MESSAGES_SHOWN: Final = 100
 OPEN: Final[tuple[model.Status, ...]] = ("pending", "claimed", "in_progress", "blocked")
 CLOSED: Final[tuple[model.Status, ...]] = ("done", "failed", "cancelled")
 
@@ -177,7 +179,8 @@ async def threads(request: Request, session: Visitor) -> Response:
 async def one_thread(request: Request, session: Visitor, thread_id: IdPath, cursor: Cursor = None) -> Response:
     broker = broker_of(request)
     last_event = await broker.last_event(session.who)
-    found = await broker.show_thread(session.who, thread_id, limit=100, cursor=cursor)
+    newest = cursor is None
+    found = await broker.show_thread(session.who, thread_id, limit=MESSAGES_SHOWN, cursor=cursor, newest=newest)
     return await page(
         request,
         session,
@@ -187,8 +190,9 @@ async def one_thread(request: Request, session: Visitor, thread_id: IdPath, curs
         last_event=last_event,
         thread=found.thread,
         messages=await reading.views(session, found.messages),
-        later=found.next_cursor,
-        earlier=cursor is not None,
+        start=write_cursor("thread", [0]) if newest and found.next_cursor else None,
+        newest=newest,
+        later=None if newest else found.next_cursor,
         message_id=mint_id(),
         cancel_id=mint_id(),
     )

@@ -10,6 +10,7 @@ from typing import Final
 from markupsafe import Markup
 
 from inboxd.broker import Broker
+from inboxd.broker.asking import message_id_of
 from inboxd.broker.cursors import write_cursor
 from inboxd.broker.history import Filters
 from inboxd.broker.tasks import urgency
@@ -118,23 +119,28 @@ async def named_messages(broker: Broker, session: Session, ids: list[str]) -> li
 
 async def unread(broker: Broker, session: Session) -> tuple[list[MessageView], bool]:
     """The person's mail that was not read yet, most urgent first, newest first within; and whether there is more."""
-    found: list[StoredMessage] = []
-    cursor = None
-    for _ in range(UNREAD_ROUNDS):
-        page, cursor = await broker.timeline(
-            session.who,
-            USER,
-            limit=UNREAD_MAX,
-            cursor=cursor,
-            only=Filters(state="queued,in_flight,dead", direction="in"),
-        )
-        found += page
-        if cursor is None or len(found) >= UNREAD_MAX:
-            break
+    found, more = await _unread(broker, session)
+    if more:
+        # What is loud is shown before newer mail that is not, however old it is.
+        loud, _ = await _unread(broker, session, priority="urgent,high")
+        known = {message_id_of(stored) for stored in loud}
+        found = [*loud, *(stored for stored in found if message_id_of(stored) not in known)]
     rows = await views(session, found[:UNREAD_MAX])
     ranks = {"urgent": 0, "high": 1, "normal": 2, "low": 3}
     rows.sort(key=lambda one: (ranks[one.m.priority], -one.m.n))
-    return rows, len(found) > UNREAD_MAX or (len(found) == UNREAD_MAX and cursor is not None)
+    return rows, more
+
+
+async def _unread(broker: Broker, session: Session, *, priority: str = "") -> tuple[list[StoredMessage], bool]:
+    found: list[StoredMessage] = []
+    cursor = None
+    only = Filters(state="queued,in_flight,dead", direction="in", priority=priority)
+    for _ in range(UNREAD_ROUNDS):
+        page, cursor = await broker.timeline(session.who, USER, limit=UNREAD_MAX, cursor=cursor, only=only)
+        found += page
+        if cursor is None or len(found) >= UNREAD_MAX:
+            break
+    return found, len(found) > UNREAD_MAX or (len(found) == UNREAD_MAX and cursor is not None)
 
 
 def order_of(task: Task) -> str:
