@@ -41,7 +41,7 @@ _WAITS_S: Final[dict[str, int]] = {
 
 _NEXT: Final[dict[type[InboxdError], str]] = {
     CursorInvalid: "Leave cursor out to begin anew.",
-    LeaseConflict: "Leave it to them; fetch lists other work.",
+    LeaseConflict: "If that is you, go on with it. If not, leave it to them: fetch lists other work.",
     LeaseLost: "Stop working on it; show tells where it stands, claim asks for it anew.",
     MessageUnknown: "timeline lists your messages with their ids.",
     NoPeer: "send_to_task reaches any task; list_tasks names those there are.",

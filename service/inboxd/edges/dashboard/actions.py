@@ -81,9 +81,9 @@ async def accept(request: Request, form: OwnForm) -> Response:
     note = "Marked as read." if len(done) == 1 else f"{len(done)} messages marked as read."
     if lost:
         note = (
-            "Another session of yours is just taking it."
+            "Not marked: it is gone, or another session of yours is just taking it."
             if not done
-            else f"{note} {len(lost)} are being taken elsewhere."
+            else f"{note} {len(lost)} are gone, or being taken elsewhere."
         )
     return _done(request, form, note, done=done)
 
