@@ -218,6 +218,37 @@ def test_a_long_thread_shows_what_was_said_last_and_a_way_to_its_start(desk: Des
     expect(page.locator(".msg")).to_have_count(100)
 
 
+def test_every_thread_can_be_reached_however_many_there_are(windows: Callable[..., Desk], tmp_path: Path) -> None:
+    with running_broker(tmp_path, "--store-fsync", "everysec") as broker:
+        team = team_at(broker)
+        task = team.task()
+        ids = []
+        with team.api() as client:
+            for number in range(120):
+                said = {"subject": f"work {number}", "to": task, "body": "Please.", "from": "user"}
+                ids.append(client.post("/v1/threads", json=said).raise_for_status().json()["thread"]["thread_id"])
+            for thread in ids[:14]:
+                client.post(f"/v1/threads/{thread}/cancel", json={}).raise_for_status()
+        desk = windows(team)
+        page = desk.open("/threads")
+        expect(page.locator('ul[data-status="pending"] li')).to_have_count(100)
+        page.get_by_role("link", name="Older open threads").click()
+        expect(page.locator('ul[data-status="pending"] li')).to_have_count(6)
+        # What changes here moves; what is new stands on the first page.
+        fresh = {"subject": "brand new", "to": task, "body": "Please.", "from": "user"}
+        team.post("/v1/threads", fresh)
+        team.post(f"/v1/threads/{ids[15]}/claim", {"agent": task})
+        expect(page.locator(f'ul[data-status="claimed"] [data-id="{ids[15]}"]')).to_be_visible()
+        expect(page.get_by_text("brand new")).to_have_count(0)
+        page.get_by_role("link", name="To the newest").click()
+        expect(page.get_by_text("brand new")).to_be_visible()
+        expect(page.locator(".closed-list li")).to_have_count(12)
+        page.get_by_role("link", name="Older closed threads").click()
+        expect(page.locator(".closed-list li")).to_have_count(2)
+        expect(page.locator(".board")).to_be_hidden()
+        desk.close()
+
+
 def test_each_time_of_a_search_is_that_of_the_clock_as_it_stood_then(windows: Callable[..., Desk], team: Team) -> None:
     team.send(team.task(), "said just now")
     page = windows(team, timezone_id="Europe/Berlin").open("/activity")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from inboxd import model
-from inboxd.broker.cursors import write_cursor
+from inboxd.broker.cursors import read_cursor, write_cursor
 from inboxd.broker.history import Filters
 from inboxd.broker.naming import mint_id
 from inboxd.edges.dashboard import reading
@@ -156,11 +156,22 @@ async def attention(request: Request, session: Visitor) -> Response:
 
 
 @pages.get("/threads")
-async def threads(request: Request, session: Visitor) -> Response:
+async def threads(
+    request: Request, session: Visitor, of: Literal["open", "closed"] | None = None, cursor: Cursor = None
+) -> Response:
+    """The board; with `of` and a cursor, the older ones of the open or of the closed."""
     broker = broker_of(request)
     last_event = await broker.last_event(session.who)
-    columns = {status: (await broker.list_threads(session.who, statuses=[status], limit=OPEN_SHOWN)) for status in OPEN}
-    closed = await broker.list_threads(session.who, statuses=list(CLOSED), limit=CLOSED_SHOWN)
+    columns = {
+        status: await broker.list_threads(session.who, statuses=[status], limit=OPEN_SHOWN, cursor=cursor)
+        for status in (OPEN if of != "closed" else ())
+    }
+    closed = None
+    if of != "open":
+        limit = OPEN_SHOWN if of else CLOSED_SHOWN
+        closed = await broker.list_threads(session.who, statuses=list(CLOSED), limit=limit, cursor=cursor)
+    # One page further for all columns: it begins where the first of them was cut, so that none is left out.
+    cut = [found.next_cursor for found in columns.values() if found.next_cursor]
     return await page(
         request,
         session,
@@ -170,8 +181,10 @@ async def threads(request: Request, session: Visitor) -> Response:
         last_event=last_event,
         columns={status: found.threads for status, found in columns.items()},
         more={status: found.next_cursor is not None for status, found in columns.items()},
-        closed=closed.threads,
-        more_closed=closed.next_cursor is not None,
+        older=max(cut, key=lambda at: read_cursor(at, "threads", [int])) if cut else None,
+        closed=closed.threads if closed else [],
+        closed_older=closed.next_cursor if closed else None,
+        later=of is not None,
     )
 
 

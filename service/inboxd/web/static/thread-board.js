@@ -7,8 +7,14 @@ const CLOSED_MAX = 12;
 export class ThreadBoard extends HTMLElement {
   connectedCallback() {
     this.batch = new Batch((ids) => this.fetch(ids));
-    document.addEventListener("inbox-event", ({ detail }) => detail.type.startsWith("thread_") && this.batch.add(detail.thread_id));
+    this.closedMax = Math.max(CLOSED_MAX, this.querySelector(".closed-list").children.length);
+    document.addEventListener("inbox-event", ({ detail }) => this.hear(detail));
     anew(this);
+  }
+
+  hear(event) {
+    // Among the older ones nothing new appears.
+    if (event.type.startsWith("thread_") && (!("still" in this.dataset) || this.card(event.thread_id))) this.batch.add(event.thread_id);
   }
 
   async fetch(ids) {
@@ -32,6 +38,7 @@ export class ThreadBoard extends HTMLElement {
     const list = this.querySelector(`ul[data-status="${status}"]`);
     if (old?.parentElement === list) return swap(old, fresh);
     old?.remove();
+    if (!list) return;
     list.prepend(fresh);
     flash(fresh);
   }
@@ -42,9 +49,10 @@ export class ThreadBoard extends HTMLElement {
       count.textContent = column.querySelectorAll("li[data-id]").length + ("more" in count.dataset ? "+" : "");
     }
     const closed = this.querySelector(".closed-list");
-    while (closed.children.length > CLOSED_MAX) closed.lastElementChild.remove();
+    while (closed.children.length > this.closedMax) closed.lastElementChild.remove();
     const any = this.querySelector("li[data-id]") !== null;
-    this.querySelector(".board").hidden = !any;
+    const board = this.querySelector(".board");
+    board.hidden = !any || !board.children.length;
     this.querySelector(".none").hidden = any;
     this.querySelector(".closed").hidden = !closed.children.length;
   }
