@@ -146,6 +146,7 @@ type wakeTurn struct {
 	word   string
 	until  time.Time
 	parent int
+	above  int // what started the shell that we run in; 0 if we run in none, or it cannot be known
 }
 
 // takeTurn makes this process the one that waits; nil when nothing can be remembered.
@@ -155,6 +156,7 @@ func takeTurn(session string) *wakeTurn {
 		return nil
 	}
 	turn := &wakeTurn{path: filepath.Join(folder, "wake"), word: randomHex(8), until: time.Now().Add(wakeFor), parent: os.Getppid()}
+	turn.above = startedShell(turn.parent)
 	if writeWhole(turn.path, []byte(turn.word)) != nil {
 		return nil
 	}
@@ -164,7 +166,24 @@ func takeTurn(session string) *wakeTurn {
 // over says that somebody else waits now, or nobody should.
 func (t *wakeTurn) over() bool {
 	word, err := os.ReadFile(t.path)
-	return err != nil || string(word) != t.word || os.Getppid() != t.parent || time.Now().After(t.until)
+	return err != nil || string(word) != t.word || os.Getppid() != t.parent || startedShell(t.parent) != t.above || time.Now().After(t.until)
+}
+
+// startedShell is the process that started this one, if this one is a shell: programs run a hook in one, which outlives them.
+func startedShell(shell int) int {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(shell) + "/stat")
+	if err != nil {
+		return 0
+	}
+	// PID (NAME) STATE PARENT …; the name may have anything in it.
+	_, rest, _ := bytes.Cut(stat, []byte("("))
+	end := max(0, bytes.LastIndexByte(rest, ')'))
+	after := strings.Fields(string(rest[end:]))
+	if !strings.HasSuffix(string(rest[:end]), "sh") || len(after) < 3 {
+		return 0
+	}
+	parent, _ := strconv.Atoi(after[2])
+	return parent
 }
 
 // watch ends the process when it is over, also in the middle of a wait. Mail that was just taken comes again.

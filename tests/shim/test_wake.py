@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -99,6 +100,20 @@ def test_the_next_one_takes_over_and_the_person_ends_it(host: Host) -> None:
     assert host.inbox.said("pending", host.task)["pending"] == 1
     for ended in (first, second):
         assert ended.communicate() == (b"", b"")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="NOT TESTED: only Linux tells who started a shell")
+def test_it_ends_with_the_program_whose_shell_it_runs_in(host: Host, tmp_path: Path) -> None:
+    ended = tmp_path / "ended"
+    line = f"{host.inbox.binary} wake claude; echo $? > {ended}"
+    runs_hook = "import subprocess, sys; subprocess.run(['/bin/sh', '-c', sys.argv[1]], input=sys.argv[2].encode())"
+    program = subprocess.Popen([sys.executable, "-c", runs_hook, line, host.given.decode()], env=host.inbox.environment)
+    poll_until(host.turn, what="the wait", limit_ms=10_000)
+    program.kill()
+    program.wait(WITHIN_S)
+    poll_until(ended.exists, what="the end of the wait", limit_ms=10_000)
+    host.inbox.ok("send", host.task, "for the next session")
+    assert host.inbox.said("pending", host.task)["pending"] == 1
 
 
 def test_it_never_fails(host: Host) -> None:
