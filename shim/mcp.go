@@ -304,7 +304,7 @@ func (p *mcpProxy) try(
 
 func notUnderstood(why string) *problem {
 	return &problem{code: "INVALID_REQUEST", message: "The broker could not read this request: " + why + ".",
-		hint: "Text is whole characters in UTF-8, and a request's id a text or a whole number.", exit: exitInvalid}
+		hint: "Text is whole characters in UTF-8, and a request's id a text or a whole number."}
 }
 
 // headers repeat what the message says of itself, as its version of the protocol wants it.

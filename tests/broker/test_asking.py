@@ -104,7 +104,7 @@ async def test_an_answer_is_found_among_other_mail_and_alone_is_taken(
     found, receipt = await waited(backend, "q-1")
     assert (found, receipt is not None) == ("a-1", True)
     assert (await backend.pending()).pending == 122
-    assert await backend.broker.hand_on(backend.who, "backend", receipt, None) is True
+    assert await backend.broker.hand_on(backend.who, "backend", "s-1", "a-1", receipt, None) is True
     assert (await waited(backend, "q-1"))[0] == "a-2"
 
 
@@ -124,11 +124,11 @@ async def test_what_a_call_waited_for_goes_back_when_the_call_was_called_off(
     await answer(frontend, "q-1", "yes", "a-1")
     _, receipt = await waited(backend, "q-1")
     await backend.broker.call_off(backend.who, CALL)
-    assert await backend.broker.hand_on(backend.who, "backend", receipt, CALL) is False
+    assert await backend.broker.hand_on(backend.who, "backend", "s-1", "a-1", receipt, CALL) is False
     assert (await backend.pending()).pending == 1
     # Called off is one call, and not those that follow.
     _, receipt = await waited(backend, "q-1")
-    assert await backend.broker.hand_on(backend.who, "backend", receipt, CALL) is True
+    assert await backend.broker.hand_on(backend.who, "backend", "s-1", "a-1", receipt, CALL) is True
     assert (await backend.pending()).pending == 0
 
 

@@ -77,7 +77,7 @@ ALLOWED: dict[str, tuple[str, Operation]] = {
     "say": ("admin user operator agent other", lambda b, w, n: b.say(w, "backend", NewMessage(message_id=n, body="x"))),
     "answer": (f"{MANAGERS} agent", lambda b, w, n: b.answer(w, "to-backend", ReplyRequest(message_id=n, body="x"))),
     "wait for an answer": ("admin operator agent", lambda b, w, n: b.wait_for_reply(w, "backend", "of-backend", wait_ms=0, session="s")),
-    "hand on": ("admin operator agent", lambda b, w, n: b.hand_on(w, "backend", "p-1", None)),
+    "hand on": ("admin operator agent", lambda b, w, n: b.hand_on(w, "backend", "s-1", "m-1", "p-1", None)),
     "call off": (EVERYBODY, lambda b, w, n: b.call_off(w, "0" * 40)),
     "probe": ("admin operator agent", lambda b, w, n: b.probe(w, "backend", NewProbe(session="doctor-1", nonce="0123456789"))),
     "declare": (MANAGERS, lambda b, w, n: b.declare(w, NewTask(task=n))),

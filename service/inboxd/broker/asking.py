@@ -17,7 +17,7 @@ from inboxd.broker.hooking import FRAME_CHARS, MAIL_CHARS, Hooking
 from inboxd.broker.naming import mint_id
 from inboxd.broker.permission import may_act_for, sender_of
 from inboxd.broker.threads import Reply, SaidInThread
-from inboxd.errors import InvalidRequest, PullIdReused
+from inboxd.errors import InvalidRequest, PullIdReused, ReceiptLost
 from inboxd.hosts import framing
 from inboxd.model import (
     Identity,
@@ -183,14 +183,22 @@ class Asking(Hooking):
         """A call that waits, here or at another replica, is no longer wanted: what it finds must not be handed to nobody."""
         await self.store.put_once(who.namespace, "called_off", "1", CALLED_OFF_MS, call_hash=call_hash)
 
-    async def hand_on(self, who: Identity, task: str, receipt: str | None, call_hash: str | None) -> bool:
+    async def hand_on(
+        self, who: Identity, task: str, session: str, message_id: str, receipt: str | None, call_hash: str | None
+    ) -> bool:
         """Deliver what a call has waited for, unless it was called off meanwhile: then it goes back. Whether it was delivered."""
         if receipt is None:
             return True
         if call_hash is not None and await self.store.take_once(who.namespace, "called_off", call_hash=call_hash):
             await self.release(who, task, SettleRequest(receipt=receipt))
             return False
-        await self.ack_all(who, task, receipt)
+        try:
+            await self.ack_all(who, task, receipt)
+        except ReceiptLost:
+            # Another call of this session waited too, mostly this one made again: what it tells is told here as well.
+            now, _ = await self.show(who, message_id)
+            if session.encode() not in (now.holder, now.delivered_to):
+                raise
         return True
 
     async def _answers(self, who: Identity, task: str, message_id: str, behind: int) -> tuple[list[StoredMessage], int]:

@@ -13,7 +13,7 @@ from inboxd.broker import Broker
 from inboxd.broker.asking import message_id_of
 from inboxd.edges import mcp_words as words
 from inboxd.edges.mcp_words import Said
-from inboxd.errors import InvalidRequest, ReceiptLost
+from inboxd.errors import InvalidRequest
 from inboxd.model import USER, Identity, StoredMessage
 
 WAIT_S: Final = 50
@@ -71,15 +71,8 @@ class ToolCall:
 
     async def hand_on(self, message: StoredMessage, receipt: str | None) -> None:
         """What was waited for counts as delivered from here on."""
-        try:
-            wanted = await self.broker.hand_on(self.who, self.own, receipt, self.call_hash)
-        except ReceiptLost:
-            # Another call of this session waited too, mostly this one made again: what it tells is told here as well.
-            now, _ = await self.broker.show(self.who, message_id_of(message))
-            if self.session.encode() not in (now.holder, now.delivered_to):
-                raise
-            return
-        if not wanted:
+        message_id = message_id_of(message)
+        if not await self.broker.hand_on(self.who, self.own, self.session, message_id, receipt, self.call_hash):
             raise InvalidRequest("This call was called off.")
 
     async def waited(self, waiting: Awaitable[Result], what: str, most_s: int) -> Result:

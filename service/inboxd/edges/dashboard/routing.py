@@ -39,15 +39,20 @@ class PageRoute(APIRoute):
         async def page(request: Request) -> Response:
             try:
                 return await handle(request)
-            except (TokenMissing, TokenInvalid):
-                return to_login(request)
             except Exception as error:
-                problem = of(error)
-                if problem is None:
-                    raise
-                return page_of(request, problem)
+                return refusal(request, error)
 
         return page
+
+
+def refusal(request: Request, error: Exception) -> Response:
+    """What went wrong, as a page."""
+    if isinstance(error, (TokenMissing, TokenInvalid)):
+        return to_login(request)
+    problem = of(error)
+    if problem is None:
+        raise error
+    return page_of(request, problem)
 
 
 def page_of(request: Request, problem: InboxdError) -> Response:
@@ -64,21 +69,15 @@ class PartRoute(APIRoute):
             try:
                 response = await handle(request)
             except Exception as error:
-                response = await refusal(request, error)
+                if of(error) is None:
+                    raise
+                by_person = request.method not in SAFE and "text/html" in request.headers.get("accept", "")
+                response = refusal(request, error) if by_person else await problems.answer(request, error)
             for name, value in HEADERS.items():
                 response.headers.setdefault(name, value)
             return response
 
         return part
-
-
-async def refusal(request: Request, error: Exception) -> Response:
-    problem = of(error)
-    if problem is None:
-        raise error
-    if request.method in SAFE or "text/html" not in request.headers.get("accept", ""):
-        return await problems.answer(request, error)
-    return to_login(request) if isinstance(error, (TokenMissing, TokenInvalid)) else page_of(request, problem)
 
 
 pages = APIRouter(route_class=PageRoute, include_in_schema=False)
