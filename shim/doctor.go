@@ -179,7 +179,7 @@ func (c *checkup) task(broker *broker, who identity, hooked bool) string {
 	}
 	switch {
 	case who.Role == "":
-		c.skipped("task", "not tried: there is no token that opens anything", "")
+		c.skipped("task", "not tried: an earlier link is broken", "")
 		return ""
 	case task == "" && hooked:
 		c.broken("task", "No task is named here, so the hooks do not know whose mail to take.",
