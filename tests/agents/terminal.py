@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -57,7 +57,12 @@ class Terminal:
     broker: RunningBroker
     model: ScriptedModel
     task: str = TASK
+    resumes: bool = False
+    """Whether the next start goes on with the last session."""
     running: subprocess.Popen[bytes] | None = field(init=False, default=None)
+
+    sessions: ClassVar[str]
+    """Where the program keeps what was said."""
 
     def __post_init__(self) -> None:
         self.worktree = self.home / "worktree"
@@ -121,6 +126,13 @@ class Terminal:
         self.start(prompt)
         self.finish()
 
+    def kill(self) -> None:
+        """The power fails: it ends in the middle of what it does, and goes on when it is started the next time."""
+        assert self.running is not None
+        os.killpg(self.running.pid, signal.SIGKILL)
+        self.running.wait()
+        self.resumes = True
+
     def close(self) -> None:
         """Nothing it started outlives the test: neither its process group, nor a tool that was not let go, which has its own."""
         for here in self.worktree.glob("*.here"):
@@ -159,12 +171,18 @@ class Terminal:
             found: dict[str, Any] = operator.get(f"/v1/messages/{message_id}").raise_for_status().json()
         return found
 
+    def transcript(self) -> str:
+        """What the program has written down so far."""
+        return "".join(file.read_text() for file in self.home.glob(f".{self.host}/{self.sessions}"))
+
     def hooked(self, event: str) -> list[str]:
         """The log's lines of one event."""
         return [line for line in self.log.read_text().splitlines() if line.split()[2] == event]
 
 
 class ClaudeTerminal(Terminal):
+    sessions = "projects/*/*.jsonl"
+
     def set_up(self) -> None:
         self.settings(self.hooks())
 
@@ -174,12 +192,9 @@ class ClaudeTerminal(Terminal):
         allowed = {"permissions": {"allow": ["Bash", "Read", "Edit", "Write", "Task", "Agent"]}}
         (folder / "settings.json").write_text(json.dumps({**allowed, **hooks}))
 
-    def transcript(self) -> str:
-        """What the host has written down so far."""
-        return "".join(file.read_text() for file in (self.home / ".claude").glob("projects/*/*.jsonl"))
-
     def command(self, prompt: str) -> list[str]:
-        return [self.program, "-p", prompt, "--output-format", "stream-json", "--verbose"]
+        session = ["--continue"] if self.resumes else []
+        return [self.program, "-p", prompt, *session, "--output-format", "stream-json", "--verbose"]
 
     def environment(self) -> dict[str, str]:
         quiet = (
@@ -191,6 +206,7 @@ class ClaudeTerminal(Terminal):
 
 
 class CodexTerminal(Terminal):
+    sessions = "sessions/**/*.jsonl"
     trusted = True
     """Whether the person has looked at the hooks and trusts them."""
 
@@ -207,7 +223,8 @@ class CodexTerminal(Terminal):
     def command(self, prompt: str) -> list[str]:
         flags = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "--json"]
         trust = ["--dangerously-bypass-hook-trust"] if self.trusted else []
-        return [self.program, "exec", *flags, *trust, prompt]
+        session = ["resume", "--last"] if self.resumes else []
+        return [self.program, "exec", *flags, *trust, *session, prompt]
 
     def environment(self) -> dict[str, str]:
         return {**super().environment(), "SCRIPTED_KEY": "opens-nothing"}

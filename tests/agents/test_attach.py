@@ -23,6 +23,7 @@ from tests.support.worktree import git, repository, tree
 
 MAIN = "begin-the-main-work"
 BODY = "The cobalt heron flies at noon."
+LATER = "The amber heron sleeps at dusk."
 PLUGIN = Path(__file__).parents[2] / "deploy" / "claude-plugin"
 
 
@@ -175,6 +176,29 @@ def test_mail_sent_while_a_tool_runs_is_read_at_the_next_step_once(at: Makes, ki
         assert counts(terminal, MAIN, "## Mail while you work") == [1, 1, 1]
     assert all(count > 0 for count in counts(terminal, MAIN, "shared work as threads"))
     assert states(terminal, message_id)[:3] == ["queued", "in_flight", "delivered"]
+
+
+@pytest.mark.parametrize("kind", [AttachedClaude, AttachedCodex])
+def test_a_session_that_is_resumed_after_a_kill_reads_what_it_had_not_and_nothing_twice(
+    at: Makes, kind: type[Terminal]
+) -> None:
+    terminal = at(kind)
+    first, first_runs, let_first_go = holding(terminal.worktree, "first")
+    second, second_runs, _ = holding(terminal.worktree, "second")
+    calls = (tool(terminal, command) for command in (first, second, "true"))
+    terminal.model.script(MAIN, *map(turn, calls), turn("Done."))
+    terminal.start(MAIN)
+    terminal.until(first_runs, "the first tool's run")
+    terminal.mail(BODY)
+    let_first_go()
+    terminal.until(second_runs, "the second tool's run")
+    assert counts(terminal, MAIN, BODY) == [0, 1]
+    terminal.until(lambda: BODY in terminal.transcript(), "the first message in what the program keeps")
+    terminal.mail(LATER)
+    terminal.kill()
+    terminal.run("Go on, please.")
+    assert counts(terminal, MAIN, BODY) == [0, 1, 1, 1]
+    assert counts(terminal, MAIN, LATER) == [0, 0, 1, 1]
 
 
 @pytest.mark.parametrize("kind", [AttachedClaude, AttachedCodex])
