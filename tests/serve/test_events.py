@@ -126,6 +126,15 @@ async def test_readers_of_two_workers_are_told_the_same(tmp_path: Path) -> None:
                 assert reader.frames[1 : last + 1] == readers[0].frames[1 : last + 1]
 
 
+async def test_a_process_subscribes_once_however_many_follow(tmp_path: Path, store: PrivateServer) -> None:
+    with ExitStack() as brokers:
+        two = [brokers.enter_context(running_broker(tmp_path / name, "--redis-url", store.url)) for name in "ab"]
+        readers = [Comeback(broker.url, broker.token) for broker in two for _ in range(10)]
+        async with coming_back(*readers):
+            await wait_until(lambda: all(reader.opened for reader in readers), within_ms=SOON_MS)
+            assert store.ask("PUBSUB", "SHARDNUMSUB", "inboxd:{default}:events") == ["inboxd:{default}:events", 2]
+
+
 async def test_a_subscription_that_is_cut_again_and_again_costs_no_event(tmp_path: Path, store: PrivateServer) -> None:
     with (
         fault_proxy(store.port) as proxy,
