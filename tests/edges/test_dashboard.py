@@ -413,6 +413,20 @@ async def test_every_view_shows_what_the_broker_has(api: Api, person: Browser) -
     assert "queued" in (await person.get("/messages/m-1")).text
 
 
+async def test_the_last_hour_is_drawn_and_said_in_words(api: Api, person: Browser) -> None:
+    page = (await person.get("/ui/charts")).text
+    assert page.count("No message was delivered in the last hour.") == 1
+    for body in ("one", "two", "three"):
+        (await api.admin.post("/v1/tasks/backend/messages", json={"body": body})).raise_for_status()
+    (await api.agent.post("/v1/tasks/backend/pull", json={"session": "s-1", "ack": True, "max": 1})).raise_for_status()
+    page = (await person.get("/ui/charts")).text
+    assert page.count("<svg") == page.count('class="spark-line" d="M') == 3
+    assert "3 messages were sent in the last hour, at most " in page
+    assert "2 messages wait now; at most " in page
+    assert "1 messages were delivered in the last hour" in page
+    assert "3 messages were sent in the last hour" in (await person.get("/")).text
+
+
 async def test_what_is_not_there_is_said_on_a_page(person: Browser) -> None:
     for path in ("/tasks/ghost", "/messages/ghost", "/threads/ghost"):
         answer = await person.get(path)
